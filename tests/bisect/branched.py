@@ -85,7 +85,7 @@ def bisect(
 
 def is_true(bisection: Bisection, letters: Mapping[str, str], parents: Mapping[str, str | None]) -> bool:
     """Whether a confirmed culprit really changes the outcome of its first parent, in the way that the answer says."""
-    [(suspect, _)] = bisection.suspects
+    [suspect] = bisection.suspects
     assert bisection.before
     assert bisection.after
     culprit, parent = suspect.commit or "", parents[suspect.commit or ""] or ""

@@ -89,11 +89,11 @@ def search_one(seed: int, folder: Path) -> Answer | None:
     )
     rows = (line.split() for line in listed.stdout.splitlines())
     parents = {sha: next(iter(others), None) for sha, *others in rows}
-    if answer.answer is Answer.CULPRIT:
+    if answer.status is Answer.CULPRIT:
         assert is_true(answer, letters, parents), (seed, answer)
     elif "U" not in sketch.letters:
-        raise AssertionError(f"{seed}: {answer.answer} although every commit can be tested: {answer.reason}")
-    return answer.answer
+        raise AssertionError(f"{seed}: {answer.status} although every commit can be tested: {answer.reason}")
+    return answer.status
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(100, marks=pytest.mark.slow)])

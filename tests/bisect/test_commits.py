@@ -99,15 +99,15 @@ def bisect(timeline: Timeline, letters: str, jobs: int = 1, missing: Sequence[in
 
 def names(timeline: Timeline, found: Bisection) -> list[int]:
     at = {commit.sha: index for index, commit in enumerate(timeline.commits)}
-    return sorted(at[one.commit] for one, _ in found.suspects)
+    return sorted(at[one.commit] for one in found.suspects)
 
 
 def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
     found, runner = bisect(timeline, "P" * 17 + "F" * 23)
-    assert found.answer is Answer.CULPRIT
+    assert found.status is Answer.CULPRIT
     assert found.confirmed
     assert names(timeline, found) == [17]
-    note = found.notes[timeline.commits[17].sha]
+    note = found.suspects[0]
     assert (note.pull_request, note.url) == (117, "https://github.com/owner/project/pull/117")
     assert note.files == ("compiler/part2.cpp",)
     assert len(set(runner.asked)) <= 9  # both ends, and log2(39) + 1 others
@@ -115,10 +115,10 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
 
 def test_missing_artifacts_leave_suspects_and_never_a_wrong_culprit(timeline: Timeline) -> None:
     found, runner = bisect(timeline, "P" * 17 + "F" * 23, missing=[16, 17, 18])
-    assert found.answer is Answer.SUSPECTS
+    assert found.status is Answer.SUSPECTS
     assert names(timeline, found) == [16, 17, 18, 19]
     assert not set(runner.asked) & {16, 17, 18}
-    assert {reason for _, reason in found.untestable} == {"the artifact has expired"}
+    assert {one.reason for one in found.untestable} == {"the artifact has expired"}
 
 
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Timeline) -> None:
@@ -127,7 +127,7 @@ def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Tim
     candidates = commit_candidates(timeline, span, [EverySource([17])], lambda path: path != "notes.txt")
     line = CommitCandidates(timeline, "iree", candidates, {})
     found = run_search(BisectSearch(runner, case_named("case"), line))
-    assert (found.answer, names(timeline, found)) == (Answer.CULPRIT, [17])  # the package of 18, which is the same, is taken
+    assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])  # the package of 18, which is the same, is taken
     assert [index for index in runner.asked if index % 3 == 0 and index] == []
     assert line.shas(12) == (timeline.commits[17].sha, timeline.commits[18].sha)
 
@@ -141,7 +141,7 @@ def test_one_wrong_probe_leads_to_no_wrong_culprit(timeline: Timeline) -> None:
         span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
         line = CommitCandidates(timeline, "iree", commit_candidates(timeline, span, [EverySource()]), {})
         found = run_search(BisectSearch(runner, case_named("case"), line))
-        assert found.answer is not Answer.CULPRIT or names(timeline, found) == [17], liar
+        assert found.status is not Answer.CULPRIT or names(timeline, found) == [17], liar
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -161,11 +161,11 @@ def test_the_suspects_always_contain_the_culprit(
         if noise[index] != ".":
             letters[index] = noise[index]
     found, runner = bisect(timeline, "".join(letters), jobs, sorted(set(missing)), kind=kind)
-    assert found.answer is not Answer.INCONCLUSIVE
+    assert found.status is not Answer.INCONCLUSIVE
     assert culprit in names(timeline, found)
-    if found.answer is Answer.CULPRIT:
+    if found.status is Answer.CULPRIT:
         assert names(timeline, found) == [culprit]
         assert letters[culprit - 1] == old
         assert letters[culprit] == new
-    assert abs(sum(chance for _, chance in found.suspects) - 1) < 0.01
+    assert abs(sum(one.probability for one in found.suspects) - 1) < 0.01
     assert not set(runner.asked) & set(missing)

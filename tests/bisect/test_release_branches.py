@@ -15,15 +15,13 @@ from tests.bisect.test_commits import EverySource
 from tests.conftest import Triage
 from tests.git_history.releases import Releases
 from triage.bisect.history import History
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind, BranchRevision
 from triage.cli.history import read_branches_of
 from triage.execution.runner import ProbeJob
 from triage.git_history import Timeline
 from triage.git_history.branches import MatchedBy
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
-from triage.report.bisection import BisectReport
-from triage.report.branches import BranchCommitShape
 from triage.report.history import HistoryReport
 from triage.toolchains.sources.base import Offer
 
@@ -44,7 +42,7 @@ def searched(
     tags = {"3.1.0": shas["revert"], "3.2.0": shas["own"]}
     compilers = Compilers(releases.history.path, letters, tags, tmp_path)
     found = bisect(compilers, "3.1.0", "3.2.0", kind)
-    if found.answer is Answer.CULPRIT:
+    if found.status is Answer.CULPRIT:
         lines = (line.split() for line in releases.history.git("rev-list", "--parents", "--all").splitlines())
         parents = {sha: next(iter(others), None) for sha, *others in lines}
         assert is_true(found, letters, parents)
@@ -52,21 +50,21 @@ def searched(
 
 
 def culprit(found: Bisection) -> str | None:
-    assert found.answer is Answer.CULPRIT
-    return found.suspects[0][0].commit
+    assert found.status is Answer.CULPRIT
+    return found.suspects[0].commit
 
 
 def test_a_culprit_that_was_picked_to_the_new_branch(releases: Releases, tmp_path: Path) -> None:
     found, _ = searched(releases, tmp_path, {"changed", "squashed", "own", *range(14, 20)})
     assert culprit(found) == releases.shas["changed"]
-    note = found.notes[releases.shas["changed"]]
+    note = found.suspects[0]
     assert note.branch == f"on the branch of 3.2.0, a cherry-pick of {releases.shas[14][:10]} (same subject and author date)"
 
 
 def test_a_culprit_that_exists_on_the_new_branch_only(releases: Releases, tmp_path: Path) -> None:
     found, _ = searched(releases, tmp_path, {"own"})
     assert culprit(found) == releases.shas["own"]
-    assert found.notes[releases.shas["own"]].branch == "on the branch of 3.2.0, not on the main line"
+    assert found.suspects[0].branch == "on the branch of 3.2.0, not on the main line"
 
 
 def test_a_release_that_has_a_fix_of_its_branch_alone(releases: Releases, tmp_path: Path) -> None:
@@ -75,7 +73,7 @@ def test_a_release_that_has_a_fix_of_its_branch_alone(releases: Releases, tmp_pa
     assert (culprit(found), found.kind) == (releases.shas["revert"], BisectKind.FIX)
     assert found.before
     assert found.before.commit == releases.shas["backport"]
-    text = found.notes[releases.shas["revert"]].branch
+    text = found.suspects[0].branch
     assert text == "on the branch of 3.1.0, not on the main line; 3.1.0 has it, 3.2.0 lacks it"
 
 
@@ -83,7 +81,7 @@ def test_a_pick_whose_original_does_not_have_its_effect(releases: Releases, tmp_
     found, compilers = searched(releases, tmp_path, {*MAIN, "with-line", "changed", "squashed", "own"})
     assert (culprit(found), found.kind) == (releases.shas["backport"], BisectKind.FIX)
     assert found.probes == len(compilers.asked)
-    text = found.notes[releases.shas["backport"]].branch or ""
+    text = found.suspects[0].branch or ""
     nine = releases.shas[9][:10]
     assert text == f"on the branch of 3.1.0, a cherry-pick of {nine} ({MatchedBy.PULL_REQUEST}); 3.1.0 has it, 3.2.0 has {nine}"
 
@@ -124,8 +122,8 @@ def test_a_release_branch_that_was_merged_back(releases: Releases, tmp_path: Pat
     else:
         assert (culprit(found), found.kind) == (merged.shas["revert"], BisectKind.FIX)
         text = f"on the branch of 3.1.0, merged to the main line by {merge}; 3.1.0 has it, 3.3.0 has {merge}"
-        assert found.notes[merged.shas["revert"]].branch == text
-    [branch] = BisectReport(found).shape().branches
+        assert found.suspects[0].branch == text
+    [branch] = found.branches
     assert {own.matched_by for own in branch.commits} == {"merge"}
 
 
@@ -157,7 +155,7 @@ class BranchRelease(EverySource):
 def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_path: Path, triage: Triage, home: Path) -> None:
     shas = releases.shas
     found, compilers = searched(releases, tmp_path, {"changed", "squashed", "own"})
-    expected = BisectReport(found).shape().branches
+    expected = found.branches
     assert [(one.name, one.start.commit, len(one.commits)) for one in expected] == [
         ("3.1.0", shas[4], 3),
         ("3.2.0", shas[12], 3),
@@ -175,7 +173,7 @@ def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_pat
     answer = answered(triage("suspects", log, "--repo", releases.history.path, *ends, "--top", "30", "--format", "json"))
     assert [one["commits"] for one in answer["branches"]] == [[vars_of(one) for one in branch.commits] for branch in expected]
     places = {one["commit"]: one["branch"] for one in answer["suspects"]}
-    assert places[shas["changed"]] == found.notes[shas["changed"]].branch.replace("3.2.0", "commit:v3.2.0")
+    assert places[shas["changed"]] == found.suspects[0].branch.replace("3.2.0", "commit:v3.2.0")
     assert (
         places[shas[9]] == f"cherry-picked to the branch of commit:v3.1.0 as {shas['backport'][:10]} ({MatchedBy.PULL_REQUEST})"
     )
@@ -191,5 +189,5 @@ def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_pat
     assert list(HistoryReport([(["3.1.0", "3.2.0"], [history])], branches).shape().branches) == list(expected)
 
 
-def vars_of(commit: BranchCommitShape) -> dict[str, object]:
+def vars_of(commit: BranchRevision) -> dict[str, object]:
     return json.loads(json.dumps(asdict(commit)))

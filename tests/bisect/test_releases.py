@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.bisect.letters import HistoryRunner, case_named
 from triage.bisect.plan import BisectRequest, bisect_between, ends_that_work
-from triage.bisect.result import Answer, Bisection, BisectKind, FailurePath, Transition
+from triage.bisect.result import Answer, Bisection, BisectKind, Transition
 from triage.execution.judge import any_failure, same_family
 from triage.model.outcome import Cause
 
@@ -34,7 +34,7 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
 
 def test_a_regression_is_confirmed_at_little_cost() -> None:
     found, runner = bisect("PPPPPPPPPPFFFFFF")
-    assert (found.answer, pair(found), found.confirmed) == (Answer.CULPRIT, (9, 10), True)
+    assert (found.status, pair(found), found.confirmed) == (Answer.CULPRIT, (9, 10), True)
     assert sorted(index for _, index, fresh in runner.asked if fresh) == [9] * 3 + [10] * 3 + [15] * 6  # and the end
     assert len([fresh for _, _, fresh in runner.asked if not fresh]) <= 8
 
@@ -53,50 +53,50 @@ def test_of_several_changes_the_one_that_led_to_the_newest_state_is_found() -> N
 
 def test_a_fix_is_found_from_the_newest_passing_release() -> None:
     found, _ = bisect("PPFFFFFFPPPPPPPP", kind=BisectKind.FIX)
-    assert (found.kind, pair(found), found.answer) == (BisectKind.FIX, (7, 8), Answer.CULPRIT)
+    assert (found.kind, pair(found), found.status) == (BisectKind.FIX, (7, 8), Answer.CULPRIT)
 
 
 def test_a_failure_that_is_gone_has_where_it_came_and_where_it_went() -> None:
     found, _ = bisect("PPFFPP")
-    assert (found.kind, found.answer, pair(found)) == (BisectKind.REGRESSION, Answer.CULPRIT, (1, 2))
-    assert (pair(found.path.broke), pair(found.path.fixed), found.path.changed) == ((1, 2), (3, 4), None)
-    assert found.path.fixed.answer is Answer.CULPRIT
+    assert (found.kind, found.status, pair(found)) == (BisectKind.REGRESSION, Answer.CULPRIT, (1, 2))
+    assert (pair(found.broke), pair(found.fixed), found.changed) == ((1, 2), (3, 4), None)
+    assert found.fixed.answer is Answer.CULPRIT
 
 
 def test_a_failure_that_was_always_there_and_is_gone_has_its_fix_only() -> None:
     found, _ = bisect("FFGPPP")
-    assert (found.kind, found.answer, pair(found), found.confirmed) == (BisectKind.FIX, Answer.CULPRIT, (2, 3), True)
-    assert (found.path.broke, pair(found.path.fixed), found.failure.failure_class) == (None, (2, 3), "class-G")
+    assert (found.kind, found.status, pair(found), found.confirmed) == (BisectKind.FIX, Answer.CULPRIT, (2, 3), True)
+    assert (found.broke, pair(found.fixed), found.failure.failure_class) == (None, (2, 3), "class-G")
 
 
 def test_a_failure_that_changed_has_where_it_broke_and_where_it_changed() -> None:
     found, _ = bisect("PPPPPGGGFFFF")
-    assert (found.answer, pair(found), found.failure.failure_class) == (Answer.CULPRIT, (7, 8), "class-F")
-    broke, changed = found.path.broke, found.path.changed
+    assert (found.status, pair(found), found.failure.failure_class) == (Answer.CULPRIT, (7, 8), "class-F")
+    broke, changed = found.broke, found.changed
     assert (pair(broke), broke.failure.failure_class, broke.answer) == ((4, 5), "class-G", Answer.CULPRIT)
     assert (pair(changed), changed.failure.failure_class, changed.answer) == ((7, 8), "class-F", Answer.CULPRIT)
 
 
 def test_a_failure_that_changed_and_is_gone_has_all_three_changes() -> None:
     found, _ = bisect("PPGGFFPPP")
-    path = found.path
+    path = found
     assert (pair(path.broke), pair(path.changed), pair(path.fixed)) == ((1, 2), (3, 4), (5, 6))
 
 
 def test_untestable_releases_beside_a_changed_failure_leave_suspects() -> None:
     found, _ = bisect("PPPPUGGFFFF")
-    assert (found.answer, pair(found.path.broke), pair(found)) == (Answer.SUSPECTS, (3, 5), (6, 7))
-    assert [revision.name for revision, _ in found.path.broke.suspects] == ["1.4.0", "1.5.0"]
+    assert (found.status, pair(found.broke), pair(found)) == (Answer.SUSPECTS, (3, 5), (6, 7))
+    assert [revision.name for revision in found.broke.suspects] == ["1.4.0", "1.5.0"]
     found, _ = bisect("PPPPGUFFFF")
-    assert (found.answer, pair(found.path.broke), pair(found)) == (Answer.SUSPECTS, (3, 4), (4, 6))
-    assert [revision.name for revision, _ in found.suspects] == ["1.5.0", "1.6.0"]
+    assert (found.status, pair(found.broke), pair(found)) == (Answer.SUSPECTS, (3, 4), (4, 6))
+    assert [revision.name for revision in found.suspects] == ["1.5.0", "1.6.0"]
 
 
 def test_a_changed_failure_whose_probes_disagree_is_no_culprit() -> None:
     runner = HistoryRunner({"case": "PPPGGFF"})
     runner.flips["case", 3] = ["G", *"P" * 99]  # fails when searched, compiles when confirmed
     found = run(runner)
-    assert found.answer is not Answer.CULPRIT
+    assert found.status is not Answer.CULPRIT
 
 
 @pytest.mark.parametrize(
@@ -128,33 +128,33 @@ def test_ends_that_do_not_fit_lead_to_ends_that_do(
         return
     assert (ends.kind, ends.good, ends.bad) == (expected[0], f"1.{expected[1]}.0", f"1.{expected[2]}.0")
     older, newer = (ends.good, ends.bad) if ends.kind is BisectKind.REGRESSION else (ends.bad, ends.good)
-    assert bisect_between(replace(request, kind=ends.kind), older, newer).answer in (Answer.CULPRIT, Answer.SUSPECTS)
+    assert bisect_between(replace(request, kind=ends.kind), older, newer).status in (Answer.CULPRIT, Answer.SUSPECTS)
 
 
 def test_what_never_worked_is_no_regression() -> None:
     found, runner = bisect("FFFFFFFF")
-    assert found.answer is Answer.INCONCLUSIVE
+    assert found.status is Answer.INCONCLUSIVE
     assert "never" in found.reason
     assert len(runner.asked) == 8
 
 
 def test_another_failure_is_never_taken_for_this_one() -> None:
     found, _ = bisect("PPPPPGGGFFFF", before=0, after=11)
-    assert found.answer is Answer.SUSPECTS
-    assert [revision.name for revision, _ in found.suspects] == ["1.5.0", "1.6.0", "1.7.0", "1.8.0"]
-    assert {failure.failure_class for _, failure in found.other_failures} == {"class-G"}
+    assert found.status is Answer.SUSPECTS
+    assert [revision.name for revision in found.suspects] == ["1.5.0", "1.6.0", "1.7.0", "1.8.0"]
+    assert {one.failure.failure_class for one in found.other_failures} == {"class-G"}
 
 
 def test_a_family_is_followed_through_its_change_of_class() -> None:
     found, _ = bisect("PPPPPGGGFFFF", match=same_family)
-    assert (found.answer, pair(found)) == (Answer.CULPRIT, (4, 5))
+    assert (found.status, pair(found)) == (Answer.CULPRIT, (4, 5))
     found, _ = bisect("PPPPPGGGFFFF", match=lambda _: any_failure)
     assert pair(found) == (4, 5)
 
 
 def test_nothing_testable_is_inconclusive() -> None:
     found, _ = bisect("UUUU")
-    assert (found.answer, found.cause) == (Answer.INCONCLUSIVE, Cause.FLAG)
+    assert (found.status, found.cause) == (Answer.INCONCLUSIVE, Cause.FLAG)
 
 
 @pytest.mark.parametrize(
@@ -162,28 +162,28 @@ def test_nothing_testable_is_inconclusive() -> None:
 )
 def test_an_end_that_cannot_be_obtained_is_the_cause(history: str, before: int | None, after: int | None) -> None:
     found, _ = bisect(history, before=before, after=after)
-    assert (found.answer, found.cause) == (Answer.INCONCLUSIVE, Cause.TOOLCHAIN)
+    assert (found.status, found.cause) == (Answer.INCONCLUSIVE, Cause.TOOLCHAIN)
 
 
 def test_a_release_that_contradicts_itself_is_no_culprit() -> None:
     runner = HistoryRunner({"case": "PPPPPPPPFFFF"})
     runner.flips["case", 8] = ["F", "P"]  # fails when searched, passes when confirmed
     found = run(runner)
-    assert not (found.answer is Answer.CULPRIT and found.after.name != "1.8.0")
+    assert not (found.status is Answer.CULPRIT and found.after.name != "1.8.0")
 
 
 def test_an_end_that_contradicts_itself_is_inconclusive() -> None:
     runner = HistoryRunner({"case": "PF"})
     runner.flips["case", 1] = ["F", *"P" * 99]
     found = run(runner, 0, 1)
-    assert found.answer is Answer.INCONCLUSIVE
+    assert found.status is Answer.INCONCLUSIVE
     assert "1.1.0" in found.reason
 
 
 def test_an_end_that_was_wrong_once_is_probed_until_its_side_is_clear() -> None:
     runner = HistoryRunner({"case": "PF"})
     runner.flips["case", 1] = ["F", "P"]
-    assert run(runner, 0, 1).answer is Answer.CULPRIT
+    assert run(runner, 0, 1).status is Answer.CULPRIT
     assert 8 <= [index for _, index, _ in runner.asked].count(1) <= 16
 
 
@@ -193,19 +193,19 @@ def test_an_end_that_was_wrong_once_is_probed_until_its_side_is_clear() -> None:
 def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> None:
     found, runner = bisect(history, jobs, kind=kind)
     assert len({index for _, index, fresh in runner.asked if not fresh}) <= len(history)
-    if found.answer is Answer.INCONCLUSIVE:
+    if found.status is Answer.INCONCLUSIVE:
         assert found.reason
         assert not found.suspects
         return
     low, high = pair(found)
     reference = found.failure.failure_class[-1]
-    path = found.path
+    path = found
     if kind is BisectKind.FIX:
         assert (history[low], history[high]) == (reference, "P")
         assert not set(history[low + 1 : high]) & {"P", reference}
-        assert path == FailurePath()
-        assert [revision.name for revision, _ in found.suspects] == [f"1.{index}.0" for index in range(low + 1, high + 1)]
-        assert (found.answer is Answer.CULPRIT) == (high == low + 1)
+        assert (path.broke, path.changed, path.fixed) == (None, None, None)
+        assert [revision.name for revision in found.suspects] == [f"1.{index}.0" for index in range(low + 1, high + 1)]
+        assert (found.status is Answer.CULPRIT) == (high == low + 1)
     else:
         main = path.changed or path.broke or path.fixed
         assert (pair(main), main.failure) == (pair(found), found.failure)
@@ -219,7 +219,7 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
                 assert set(history[first + 1 : last]) <= {"U"}
                 assert (step.answer is Answer.CULPRIT) == (last == first + 1)
         claimed = [step.answer for step in (path.broke, path.changed) if step] or [path.fixed.answer]
-        assert (found.answer is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
+        assert (found.status is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
     assert found.confirmed
 
 
@@ -235,7 +235,7 @@ def test_flaky_probes_name_a_wrong_release_in_one_bisect_of_a_hundred_at_most(wr
             other = "F" if letter == "P" else "P"
             runner.flips["case", index] = [other if randomly.random() < wrong else letter for _ in range(300)]
         found = run(runner)
-        if found.answer is Answer.CULPRIT:
+        if found.status is Answer.CULPRIT:
             named += 1
             errors += pair(found) != (culprit - 1, culprit)
     assert errors <= 0.01 * named

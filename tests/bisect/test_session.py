@@ -48,7 +48,7 @@ def typed(session: Session, *lines: str, resume: bool = False) -> tuple[Bisectio
 def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed() -> None:
     found, said = typed(session_on(), *[""] * 20)
     assert found
-    assert (found.answer, found.after.name, found.confirmed) == (Answer.CULPRIT, "1.17.0", True)
+    assert (found.status, found.after.name, found.confirmed) == (Answer.CULPRIT, "1.17.0", True)
     assert "39 suspects, about 6 steps, 1 s each" in said
     assert "bits" not in said
 
@@ -58,8 +58,8 @@ def test_a_persons_verdict_counts_but_does_not_confirm() -> None:
     asked = len(session.search.runner.asked)
     found, _ = typed(session, "good 1.16.0", "bad 1.17.0")
     assert found
-    assert (found.answer, found.confirmed) == (Answer.SUSPECTS, False)
-    assert [one.name for one, _ in found.suspects] == ["1.17.0"]
+    assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
+    assert [one.name for one in found.suspects] == ["1.17.0"]
     assert len(session.search.runner.asked) == asked
 
 

@@ -275,6 +275,6 @@ def test_results_of_others_guide_a_bisect_and_do_not_confirm_it() -> None:
     fresh = {}
     for runner in (HistoryRunner({"mine": "PPPPFFFF"}), ForeignRunner({"mine": "PPPPFFFF"})):
         answer = run_search(BisectSearch(runner, case_named("mine"), ReleaseCandidates(release_refs(8), runner.registry)))
-        assert (answer.answer, answer.confirmed) == (Answer.CULPRIT, True)
+        assert (answer.status, answer.confirmed) == (Answer.CULPRIT, True)
         fresh[type(runner)] = sorted(index for _, index, is_fresh in runner.asked if is_fresh)
     assert fresh[ForeignRunner] == sorted([*fresh[HistoryRunner], 3, 4]), "one more of each side"

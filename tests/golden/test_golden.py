@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bisect.letters import case_named, outcome
+from tests.bisect.letters import outcome
 from tests.nightly.test_compare import night_of
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, UntestableRevision
 from triage.model.outcome import Failed
 from triage.model.revision import Revision
 from triage.report.bisection import BisectReport
@@ -51,18 +51,18 @@ def bisect_screen() -> str:
     assert isinstance(failed, Failed)
     before, after = Revision("1.1.0", "a" * 40, "2025-01-01"), Revision("1.2.0", "b" * 40, "2025-02-01")
     bisection = Bisection(
-        case_named("softmax"),
+        "softmax",
         BisectKind.REGRESSION,
         Answer.CULPRIT,
-        failed.failure,
         before,
         after,
-        ((after, 1.0),),
+        (Suspect(after.name, after.commit, after.date, probability=1.0),),
         confirmed=True,
+        failure=failed.failure,
         probes=5,
         rounds=2,
         cached=1,
-        untestable=((Revision("1.0.0"), "does not know the flag --iree-x"),),
+        untestable=(UntestableRevision(Revision("1.0.0"), "does not know the flag --iree-x"),),
     )
     return rendered(BisectReport(bisection), "text")
 

@@ -26,7 +26,7 @@ def search(world: World, seed: int) -> Found:
     history = History(world.letters, world.rates, world.weights, kind, world.jobs, world.commits, world.ends_named)
     answer, probes = simulate(history, seed)
     before, after = (_index(revision.name) if revision else -1 for revision in (answer.before, answer.after))
-    return Found(answer.confirmed, before, after, answer.answer is Answer.SUSPECTS, probes)
+    return Found(answer.confirmed, before, after, answer.status is Answer.SUSPECTS, probes)
 
 
 def _index(name: str) -> int:

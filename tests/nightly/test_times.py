@@ -10,8 +10,7 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import Machine
-from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.shape import bisect_shape
+from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.execution.runner import ProbeJob
 from triage.execution.statistics import LEAST, Pace
 from triage.model.outcome import Measured, Probe
@@ -66,8 +65,8 @@ def test_too_few_compiles_give_no_verdict() -> None:
 
 @pytest.fixture
 def night() -> Night:
-    suspects = tuple((ref.revision, 0.5) for ref in (MIDDLE, NEW))
-    origin = bisect_shape(Bisection(CASE, BisectKind.REGRESSION, Answer.SUSPECTS, None, OLD.revision, NEW.revision, suspects))
+    suspects = tuple(Suspect(ref.revision.name, probability=0.5) for ref in (MIDDLE, NEW))
+    origin = Bisection(CASE.name, BisectKind.REGRESSION, Answer.SUSPECTS, OLD.revision, NEW.revision, suspects)
     old, new, missing = (
         ProgramTimes(0.002, 3, 100, 20.0),
         ProgramTimes(0.004, 4, 100, 20.0),

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain, located
-from triage.bisect.result import CommitNote
+from triage.bisect.result import Pin, Suspect, commit_revision
 from triage.git_history import (
     Branch,
     CommitPosition,
@@ -107,7 +107,7 @@ class BisectRange(ABC):
         """How suspicious each candidate is before any probe, shape (N,); the first one is ignored."""
         return np.ones(len(self))
 
-    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:  # noqa: ARG002 - subclasses use it
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, Suspect]:  # noqa: ARG002 - subclasses use it
         """Details of suspected commits, by sha."""
         return {}
 
@@ -277,20 +277,20 @@ class CommitCandidates(BisectRange):
     def weights(self, clues: Clues) -> Floats:
         return np.concatenate([[1.0], commit_prior(self._commits(), self._located(clues), self.project)])
 
-    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, Suspect]:
         commits = self._commits()
         reasons = explain(commits, self._located(clues), self.project)
         links = self.timeline.links or links_of(self.web)
         indices = [index for index in indices if index > 0]
         shas = [commits[index - 1].sha for index in indices]
         moves = read_moves(self.timeline.repository, shas, self.pin) if self.pin else {}
-        notes: dict[str, CommitNote] = {}
+        notes: dict[str, Suspect] = {}
         for index in indices:
             commit = commits[index - 1]
             move = moves.get(commit.sha)
             notes[commit.sha] = replace(
                 commit_note(commit, links),
-                pinned=(move.path, move.before or "", move.after or "") if move else None,
+                pin_moved=Pin(move.path, move.before or "", move.after or "") if move else None,
                 reasons=tuple(reason.text for reason in reasons[index - 1] if reason.bits > 0)[:5],
                 branch=self._place(index),
             )
@@ -344,18 +344,11 @@ class CommitCandidates(BisectRange):
             raise Unobtainable(f"{name} reports that it was built from {reported[:_SHORT_SHA]}, not from {expected}")
 
 
-def commit_revision(commit: Commit) -> Revision:
-    """A commit as a revision; its name is the short sha."""
-    return Revision(commit.sha[:_SHORT_SHA], commit.sha, commit.date[:10], commit.subject)
-
-
-def commit_note(commit: Commit, links: Links | None) -> CommitNote:
+def commit_note(commit: Commit, links: Links | None) -> Suspect:
     """The details of a commit that has its files. links: pages of its repository."""
     number = pull_request(commit.subject)
-    return CommitNote(
-        sha=commit.sha,
-        subject=commit.subject,
-        date=commit.date,
+    return Suspect(
+        **asdict(commit_revision(commit)),
         pull_request=number,
         url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
         files=tuple(changed.path for changed in commit.files),

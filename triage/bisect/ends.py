@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from triage.bisect.candidates import ReleaseCandidates
-from triage.bisect.result import Bisection, BisectKind, FailurePath, Side
+from triage.bisect.result import Bisection, BisectKind, Side, unexpected
 from triage.bisect.search import BisectSearch, run_search, wrong_end
 from triage.execution.judge import any_failure
+from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Untestable
 
@@ -31,8 +32,8 @@ def part_of(search: BisectSearch, first: int, last: int) -> BisectSearch:
 def find_release_ends(search: BisectSearch, first: int | None, last: int | None) -> tuple[int, int] | None:
     """Find the missing ends among all releases; None where there are none (see the search's `reason`).
 
-    Without both ends, a failure that the newest release does not have is searched where it was last; the search's `path`
-    then has its fix.
+    Without both ends, a failure that the newest release does not have is searched where it was last; the search's
+    `fixed` then has its fix.
     """
     if last is None:
         newest = _newest_testable(search)
@@ -86,7 +87,7 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | None:
     if not isinstance(outcome, Failed):
         search.reason = f"{answer.before.name} is flaky: repeated probes disagree"
         return None
-    search.path = FailurePath(fixed=answer.transition(outcome.failure))
+    search.fixed = answer.transition(outcome.failure)
     return last
 
 
@@ -190,16 +191,17 @@ def _state(outcome: Outcome) -> str:
             return f"cannot be tested: {reason}"
 
 
-def with_fix_alone(bisection: Bisection) -> Bisection:
+def with_fix_alone(bisection: Bisection, case: Case) -> Bisection:
     """The answer about a failure that was always there until it was fixed."""
-    fixed = bisection.path.fixed
+    fixed = bisection.fixed
     if bisection.before is not None or fixed is None:
         return bisection
     return replace(
         bisection,
         kind=BisectKind.FIX,
-        answer=fixed.answer,
+        status=fixed.answer,
         failure=fixed.failure,
+        hint=unexpected(case, fixed.failure),
         before=fixed.before,
         after=fixed.after,
         suspects=fixed.suspects,

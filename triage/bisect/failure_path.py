@@ -23,7 +23,7 @@ def with_path(search: BisectSearch, bisection: Bisection) -> Bisection:
         return bisection
     hidden = _hidden(search, bisection)
     if not hidden:
-        return replace(bisection, path=replace(bisection.path, broke=broke))
+        return replace(bisection, broke=broke)
     low, high = _indices(search, bisection)
     first = replace(part_of(search, low, hidden[0]), match=lambda _: any_failure)
     broke = run_search(first).transition()
@@ -40,12 +40,13 @@ def with_path(search: BisectSearch, bisection: Bisection) -> Bisection:
     weakest = broke if broke.answer is not Answer.CULPRIT else changed
     return replace(
         effort,
-        answer=weakest.answer,
+        status=weakest.answer,
         before=changed.before,
         after=changed.after,
         suspects=changed.suspects,
         confirmed=broke.confirmed and changed.confirmed,
-        path=replace(bisection.path, broke=broke, changed=changed),
+        broke=broke,
+        changed=changed,
     )
 
 

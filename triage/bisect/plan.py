@@ -12,7 +12,7 @@ from triage.bisect.candidates import BisectRange, CommitCandidates, ReleaseCandi
 from triage.bisect.ends import WorkingEnds, find_release_ends, part_of, with_fix_alone, working_ends
 from triage.bisect.failure_path import with_path
 from triage.bisect.pass_evidence import pass_evidence
-from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, FailurePath
+from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, Transition, UntestableRevision
 from triage.bisect.search import BisectSearch, answer, run_search
 from triage.bisect.session import Journal, Session
 from triage.bisect.versions import versions_between
@@ -124,7 +124,7 @@ def bisect_between(
     """Find the release or commit that changed the case between two revisions, the old one first. `report`: see `run_search`."""
     planned = plan(request, before, after)
     if isinstance(planned, Bisection):
-        return with_fix_alone(planned)
+        return with_fix_alone(planned, request.case)
     bisection = run_search(planned, report)
     is_open = before is None or after is None
     return with_path(planned, bisection) if is_open and request.kind is BisectKind.REGRESSION else bisection
@@ -144,8 +144,8 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
     ends = _commit_ends(request, before, after)
     if isinstance(ends, Bisection):
         return ends
-    old, new, path = ends
-    return replace(_plan_commits(request, old, new), path=path)
+    old, new, broke, fixed = ends
+    return replace(_plan_commits(request, old, new), broke=broke, fixed=fixed)
 
 
 def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearch:
@@ -200,7 +200,7 @@ def _plan_releases(request: BisectRequest, before: str | None, after: str | None
     return replace(
         part_of(search, first, last),
         untestable_outside=tuple(
-            (search.range.revision(index), outcomes[-1].reason)
+            UntestableRevision(search.range.revision(index), outcomes[-1].reason)
             for index, outcomes in sorted(search.outcomes.items())
             if index not in inside and isinstance(outcomes[-1], Untestable)
         ),
@@ -344,24 +344,24 @@ def line_to(repository: Repository, newest: str) -> Timeline:
 
 def _commit_ends(
     request: BisectRequest, before: str | None, after: str | None
-) -> tuple[RangeEnd, RangeEnd, FailurePath] | Bisection:
+) -> tuple[RangeEnd, RangeEnd, Transition | None, Transition | None] | Bisection:
     """The ends as commits. A bisect over releases narrows them first where both are releases or one is not named.
 
-    Commits are searched where it broke, even if the failure changed later; the path has the releases of other changes.
+    Commits are searched where it broke, even if the failure changed later.
     """
     old = range_end(request, before) if before else None
     new = range_end(request, after) if after else None
     if old and new and not (old.ref and old.ref.release and new.ref and new.ref.release):
-        return old, new, FailurePath()
+        return old, new, None, None
     for end in (old, new):
         if end and not (end.ref and end.ref.release):
             raise BadInput(f"{end.text} has no other end: name both --good and --bad where one of them is no release")
     releases = bisect_between(replace(request, repo=None), before, after)
-    pair = releases.path.broke or releases.transition()
+    pair = releases.broke or releases.transition()
     if pair is None or releases.kind is not request.kind:
         return releases
-    path = replace(releases.path, broke=None if before and after else pair)
-    return range_end(request, pair.before.name), range_end(request, pair.after.name), path
+    broke = None if before and after else pair
+    return range_end(request, pair.before.name), range_end(request, pair.after.name), broke, releases.fixed
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from triage.git_history import Branch
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failure, Verdict
-from triage.model.revision import Revision
+from triage.model.revision import Commit, Revision
+from triage.model.shapes import Shape
 from triage.recipes import matches
 
 CONFIDENCE = 0.995  # posterior probability of a culprit
+_SHORT_SHA = 10  # digits of a sha that name a commit
 
 
 class Side(StrEnum):
@@ -60,19 +61,88 @@ class Answer(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """Two revisions between which the state of a case changed.
+@dataclass(frozen=True)
+class Pin(Shape):
+    """A submodule that a commit moved, with the commits before and after."""
 
-    failure: the one that came, or the one that went. suspects: the revisions that may have brought the change, with
-    probabilities; confirmed: both revisions were probed again and agreed each time.
-    """
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Suspect(Revision):
+    """A revision that may be the culprit, and what is known of it where it is a commit."""
+
+    probability: float = 0.0
+    pull_request: int | None = None
+    url: str | None = None
+    """Of the pull request or the commit."""
+    files: Sequence[str] = ()
+    """The paths that it changed."""
+    pin_moved: Pin | None = None
+    reasons: Sequence[str] = ()
+    """Why it is suspicious."""
+    branch: str | None = None
+    """Its place on the branches of the ends."""
+
+
+@dataclass(frozen=True)
+class BranchRevision(Revision):
+    """A commit of a branch."""
+
+    picked_from: Sequence[Revision] = ()
+    """The commits that it picks, or the merge that brought it to the main line."""
+    matched_by: str | None = None
+    """How those were recognised: line, subject, pull_request or merge."""
+
+
+@dataclass(frozen=True)
+class ReleaseBranch(Shape):
+    """A branch that a release lies on, with the commit of the main line that it starts from."""
+
+    name: str
+    start: Revision
+    commits: Sequence[BranchRevision]
+
+    @classmethod
+    def of(cls, branch: Branch) -> ReleaseBranch:
+        """Describe a branch of a repository."""
+        commits = []
+        for own in branch.commits:
+            how = own.matched_by.name.lower() if own.matched_by else None
+            originals = tuple(map(commit_revision, own.originals))
+            commits.append(BranchRevision(**asdict(commit_revision(own.commit)), picked_from=originals, matched_by=how))
+        return cls(branch.name, commit_revision(branch.start), tuple(commits))
+
+
+@dataclass(frozen=True)
+class OtherFailure(Shape):
+    """A revision with another failure than the one that the bisect searches for."""
+
+    revision: Revision
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class UntestableRevision(Shape):
+    """A revision that could not be tested."""
+
+    revision: Revision
+    reason: str
+
+
+@dataclass(frozen=True)
+class Transition(Shape):
+    """Two revisions between which a case broke, its failure changed, or was fixed."""
 
     before: Revision
     after: Revision
     failure: Failure
-    suspects: tuple[tuple[Revision, float], ...]
+    """The one that came or went."""
     confirmed: bool
+    """Both revisions were probed again and agreed each time."""
+    suspects: Sequence[Suspect]
 
     @property
     def answer(self) -> Answer:
@@ -80,92 +150,64 @@ class Transition:
         return Answer.CULPRIT if self.confirmed and len(self.suspects) == 1 else Answer.SUSPECTS
 
 
-@dataclass(frozen=True, slots=True)
-class FailurePath:
-    """The changes of a failure's state, for a bisect whose ends were not named.
+@dataclass(frozen=True)
+class Bisection(Shape):
+    """The answer of a bisect and how it was found."""
 
-    broke: from compiling to failing in any way. changed: to the present failure from another one; None where there was no
-    other. fixed: from failing to compiling, where the newest revision compiles.
-    """
-
-    broke: Transition | None = None
-    changed: Transition | None = None
-    fixed: Transition | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CommitNote:
-    """Details of a suspected commit.
-
-    url: of the pull request or the commit; files: paths that it changed; pinned: the path of a submodule that it moved, with
-    the old and the new commit; reasons: why it is suspicious; branch: its place on the branches of the ends.
-    """
-
-    sha: str
-    subject: str
-    date: str
-    pull_request: int | None = None
-    url: str | None = None
-    files: tuple[str, ...] = ()
-    pinned: tuple[str, str, str] | None = None
-    reasons: tuple[str, ...] = ()
-    branch: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Bisection:
-    """The answer of a bisect and how it was found.
-
-    before, after: the last revision of the old state and the first of the new one, where both are known.
-    undone: the new end lacks the suspects, so that `kind` is the opposite of what was searched: a fix is missing.
-    suspects: revisions that may have brought the change, with probabilities that sum to 1; a culprit is the only one.
-    confirmed: both revisions of the pair were probed again and agreed each time.
-    reason: why it is inconclusive; cause: of the untestable end, where that is the reason.
-    candidates: how many revisions were searched, the good end not counted; halving tests log2 of them. obtained: compilers that
-    were downloaded or built for it, by source. seconds: that the search took.
-    evidence: what the passes of both ends show, compared before any probe between them.
-    notes: of suspects that are commits, by sha. branches: those that the ends lie on, beside the main line.
-    other_failures, untestable: revisions whose probes were skipped.
-    path: where the failure came, changed and went; empty where both ends were named.
-    command: a command line that answers, where the named ends do not fit.
-    """
-
-    case: Case
+    case: str
     kind: BisectKind
-    answer: Answer
-    failure: Failure | None = None
+    status: Answer
     before: Revision | None = None
+    """The last revision of the old state: last good of a regression, last bad of a fix."""
     after: Revision | None = None
-    suspects: tuple[tuple[Revision, float], ...] = ()
+    """The first revision of the new state."""
+    suspects: Sequence[Suspect] = ()
+    """What may have brought the change, the likeliest first; a culprit is the only one."""
     confirmed: bool = False
+    """Both revisions of the pair were probed again and agreed each time."""
+    failure: Failure | None = None
     probes: int = 0
     rounds: int = 0
     cached: int = 0
-    candidates: int = 0
+    halving_probes: int = 0
+    """What plain halving needs at worst, without confirmation."""
     obtained: Mapping[str, int] = field(default_factory=dict)
+    """Compilers that were downloaded or built, by source."""
     seconds: float = 0.0
-    other_failures: tuple[tuple[Revision, Failure], ...] = ()
-    untestable: tuple[tuple[Revision, str], ...] = ()
+    other_failures: Sequence[OtherFailure] = ()
+    untestable: Sequence[UntestableRevision] = ()
     reason: str | None = None
+    """Why it is inconclusive."""
     cause: Cause | None = None
+    """Of the untestable end, where that is the reason."""
     evidence: str | None = None
-    notes: Mapping[str, CommitNote] = field(default_factory=dict)
-    branches: tuple[Branch, ...] = ()
-    path: FailurePath = field(default_factory=FailurePath)
+    """What the passes of both ends show, compared before any probe between them."""
+    hint: str | None = None
+    """The recipe expects other failures than the one that was bisected."""
+    broke: Transition | None = None
+    """From compiling to failing in any way; None where both ends were named."""
+    changed: Transition | None = None
+    """To the present failure from another one."""
+    fixed: Transition | None = None
+    """From failing to compiling, where the newest revision compiles."""
     command: str | None = None
+    """A command line that answers, where the named ends do not fit."""
+    branches: Sequence[ReleaseBranch] = ()
+    """Those that the ends lie on."""
     undone: bool = False
-
-    @property
-    def halvings(self) -> int:
-        """How many probes plain halving needs at worst, without confirmation."""
-        return math.ceil(math.log2(self.candidates)) if self.candidates > 1 else 0
+    """The new end lacks the suspects, so that `kind` is the opposite of what was searched: a fix is missing."""
 
     def transition(self, failure: Failure | None = None) -> Transition | None:
         """The change between `before` and `after`; None where they are not known. failure: instead of the own one."""
         about = failure or self.failure
         if self.before is None or self.after is None or about is None:
             return None
-        return Transition(self.before, self.after, about, self.suspects, self.confirmed)
+        return Transition(self.before, self.after, about, self.confirmed, self.suspects)
+
+
+def commit_revision(commit: Commit) -> Revision:
+    """A commit as a revision; its name is the short sha."""
+    return Revision(commit.sha[:_SHORT_SHA], commit.sha, commit.date[:10], commit.subject)
 
 
 def unexpected(case: Case, failure: Failure) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,19 @@ from triage.bisect.candidates import BisectRange
 from triage.bisect.choose import next_probes, untestable_odds
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues
-from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind, FailurePath, Side, unexpected
+from triage.bisect.result import (
+    CONFIDENCE,
+    Answer,
+    Bisection,
+    BisectKind,
+    OtherFailure,
+    ReleaseBranch,
+    Side,
+    Suspect,
+    Transition,
+    UntestableRevision,
+    unexpected,
+)
 from triage.execution.judge import Match, same_signature, verdict_of
 from triage.execution.runner import CaseProber, ProbeJob
 from triage.model.case import Case
@@ -45,7 +57,7 @@ class BisectSearch:
     match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
     verdict. compare: compares the passes of both ends, as evidence about the commit.
     untestable_outside: revisions that were probed while the ends were looked for. foreign: revisions whose first outcome is
-    that of a machine which is not trusted. path: changes that were found meanwhile. reason: why the search is inconclusive.
+    that of a machine which is not trusted. broke, fixed: changes that were found meanwhile. reason: why there is no answer.
     """
 
     runner: CaseProber
@@ -60,8 +72,9 @@ class BisectSearch:
     belief: Belief | None = None
     failure: Failure | None = None
     evidence: PassEvidence | None = None
-    untestable_outside: tuple[tuple[Revision, str], ...] = ()
-    path: FailurePath = field(default_factory=FailurePath)
+    untestable_outside: tuple[UntestableRevision, ...] = ()
+    broke: Transition | None = None
+    fixed: Transition | None = None
     reason: str | None = None
     cause: Cause | None = None
     probes: int = 0
@@ -307,7 +320,7 @@ def _search_from_original(search: BisectSearch, bisection: Bisection, report: Ca
     That end has the new state all the same, so that a later commit brought the change. The answer stays as it is where the
     original has not the old state.
     """
-    start = search.range.original(search.leading.last) if bisection.answer is Answer.CULPRIT else None
+    start = search.range.original(search.leading.last) if bisection.status is Answer.CULPRIT else None
     if start is None or start == search.last:
         return bisection
     names = (search.range.revision(index).name for index in (0, start, search.last))
@@ -317,7 +330,7 @@ def _search_from_original(search: BisectSearch, bisection: Bisection, report: Ca
         search, range=search.range.starting_at(start), outcomes=later, expected_seconds={}, belief=None, failure=None
     )
     further = run_search(part, report)
-    if further.answer is Answer.INCONCLUSIVE:
+    if further.status is Answer.INCONCLUSIVE:
         return replace(bisection, probes=part.probes, rounds=part.rounds, cached=part.cached)
     return further
 
@@ -403,21 +416,23 @@ def _flaky_end(name: str) -> str:
 def answer(search: BisectSearch) -> Bisection:
     """Report what the search knows so far."""
     inconclusive = Bisection(
-        case=search.case,
+        case=search.case.name,
         kind=search.kind,
-        answer=Answer.INCONCLUSIVE,
+        status=Answer.INCONCLUSIVE,
         failure=search.failure,
         probes=search.probes,
         rounds=search.rounds,
         cached=search.cached,
-        candidates=search.last,
+        halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
         obtained=search.range.obtained(),
-        seconds=time.monotonic() - search.started,
+        seconds=round(time.monotonic() - search.started, 1),
         untestable=_untestable(search),
         other_failures=_other_failures(search),
         reason=search.reason,
         cause=search.cause,
-        path=search.path,
+        hint=unexpected(search.case, search.failure) if search.failure else None,
+        broke=search.broke,
+        fixed=search.fixed,
     )
     if search.belief is None or search.reason:
         return inconclusive
@@ -432,6 +447,7 @@ def answer(search: BisectSearch) -> Bisection:
         low, high = search.belief.bounds
     total = float(sum(chances[index] for index in indices))
     ranked = sorted(indices, key=lambda index: (-chances[index], index))
+    notes = search.range.notes(ranked[:_NOTED], search.clues)
     kind, before, after = search.kind, search.range.revision(low), search.range.revision(high)
     undone = all(map(search.range.is_undone, indices))
     if undone:  # what the new end lacks: it changed the state the other way round
@@ -439,15 +455,14 @@ def answer(search: BisectSearch) -> Bisection:
     return replace(
         inconclusive,
         kind=kind,
-        answer=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
+        status=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
         before=before,
         after=after,
         undone=undone,
-        suspects=tuple((search.range.suspect(index), round(float(chances[index]) / total, 4)) for index in ranked),
+        suspects=tuple(_suspect(search, notes, index, float(chances[index]) / total) for index in ranked),
         confirmed=confirmed,
         evidence=search.evidence.summary if search.evidence else None,
-        notes=search.range.notes(ranked[:_NOTED], search.clues),
-        branches=search.range.branches(),
+        branches=tuple(map(ReleaseBranch.of, search.range.branches())),
     )
 
 
@@ -455,26 +470,39 @@ def _key(case: Case, revision: Revision) -> tuple[Path, str]:
     return case.source, revision.name
 
 
-def _untestable(search: BisectSearch) -> tuple[tuple[Revision, str], ...]:
-    probed: Sequence[tuple[Revision, str]] = [
-        (search.range.revision(index), outcome.reason)
+def _suspect(search: BisectSearch, notes: Mapping[str, Suspect], index: int, probability: float) -> Suspect:
+    revision = search.range.suspect(index)
+    note = notes.get(revision.commit or "") or Suspect(revision.name)
+    return replace(
+        note,
+        name=revision.name,
+        commit=revision.commit,
+        date=revision.date,
+        subject=revision.subject,
+        probability=round(probability, 4),
+    )
+
+
+def _untestable(search: BisectSearch) -> tuple[UntestableRevision, ...]:
+    found = [
+        (search.range.revision(index), outcomes[-1].reason)
         for index, outcomes in sorted(search.outcomes.items())
-        if isinstance(outcome := outcomes[-1], Untestable)
+        if isinstance(outcomes[-1], Untestable)
     ]
-    if search.belief is None:
-        return (*probed, *search.untestable_outside)
-    low, high = search.belief.bounds
-    closed = search.range.closed()
-    shut = ((search.range.revision(index), closed[index]) for index in sorted(closed) if low < index < high)
-    return (*probed, *shut, *search.range.left_out(), *search.untestable_outside)
+    if search.belief is not None:
+        low, high = search.belief.bounds
+        closed = search.range.closed()
+        found += [(search.range.revision(index), closed[index]) for index in sorted(closed) if low < index < high]
+        found += search.range.left_out()
+    return (*(UntestableRevision(*each) for each in found), *search.untestable_outside)
 
 
-def _other_failures(search: BisectSearch) -> tuple[tuple[Revision, Failure], ...]:
+def _other_failures(search: BisectSearch) -> tuple[OtherFailure, ...]:
     if search.failure is None:
         return ()
     match = search.match(search.failure)
     return tuple(
-        (search.range.revision(index), outcome.failure)
+        OtherFailure(search.range.revision(index), outcome.failure)
         for index, outcomes in sorted(search.outcomes.items())
         if isinstance(outcome := outcomes[-1], Failed) and not match(outcome.failure)
     )

@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from triage.bisect.candidates import BisectRange, ReleaseCandidates, commit_note, commit_revision
+from triage.bisect.candidates import BisectRange, ReleaseCandidates, commit_note
 from triage.bisect.plan import BisectRequest, bisect_between, compilers_at, line_to, report_progress, search_on
 from triage.bisect.prior import Clues
-from triage.bisect.result import Answer, Bisection, CommitNote, Side
+from triage.bisect.result import Answer, Bisection, Side, Suspect, commit_revision
 from triage.bisect.search import run_search, wrong_end
 from triage.execution.judge import verdict_of
 from triage.execution.runner import ProbeJob
@@ -142,7 +142,7 @@ class ModelCandidates(BisectRange):
     def revision(self, index: int) -> Revision:
         return commit_revision(self.timeline.commits[self.indices[index]])
 
-    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, CommitNote]:  # noqa: ARG002 - no prior here
+    def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, Suspect]:  # noqa: ARG002 - no prior here
         commits = self.timeline.with_files(self.indices[index] for index in indices if index > 0)
         return {commit.sha: commit_note(commit, self.timeline.links) for commit in commits}
 
@@ -238,7 +238,7 @@ class _Search:
 
     def undecided(self, reason: str) -> TwoRepositories:
         cause = next((outcome.cause for outcome in self.outcomes.values() if isinstance(outcome, Untestable)), None)
-        answer = Bisection(self.cases[Side.NEW], self.request.kind, Answer.INCONCLUSIVE, reason=reason, cause=cause)
+        answer = Bisection(self.cases[Side.NEW].name, self.request.kind, Answer.INCONCLUSIVE, reason=reason, cause=cause)
         return TwoRepositories(None, self.combinations(), undecided=answer)
 
     def combinations(self) -> tuple[Combination, ...]:

@@ -168,7 +168,7 @@ def _asked(cost: str) -> bool:
 
 
 def _exit_of(bisections: Sequence[Bisection]) -> Exit:
-    if all(bisection.answer is Answer.CULPRIT for bisection in bisections):
+    if all(bisection.status is Answer.CULPRIT for bisection in bisections):
         return Exit.OK
     return exit_without_answer(bisection.cause for bisection in bisections)
 
@@ -182,7 +182,7 @@ def _bisect(request: BisectRequest, before: str | None, after: str | None, recip
     except WrongOrder as error:
         states, line = _advice(request, before, after, recipe)
         raise BadInput(f"{error}. {states}." + (f" Run:\n  {line}" if line else "")) from error
-    if bisection.answer is Answer.INCONCLUSIVE and bisection.cause is None and bisection.failure is None:
+    if bisection.status is Answer.INCONCLUSIVE and bisection.cause is None and bisection.failure is None:
         _, line = _advice(request, before, after, recipe)
         return replace(bisection, command=line)
     return bisection

@@ -52,12 +52,16 @@ class BranchCommit:
     @property
     def origin(self) -> str:
         """What it is a cherry-pick of, and how that is known."""
-        if not self.originals:
-            return "not on the main line"
-        shas = ", ".join(original.sha[:_SHORT] for original in self.originals)
-        if self.matched_by is MatchedBy.MERGE:
-            return f"{self.matched_by} by {shas}"
-        return f"a cherry-pick of {shas} ({self.matched_by})"
+        return origin_text([original.sha[:_SHORT] for original in self.originals], self.matched_by)
+
+
+def origin_text(originals: Sequence[str], matched_by: MatchedBy | None) -> str:
+    """What a commit of a branch is a cherry-pick of, and how that is known."""
+    if not originals:
+        return "not on the main line"
+    if matched_by is MatchedBy.MERGE:
+        return f"{matched_by} by {', '.join(originals)}"
+    return f"a cherry-pick of {', '.join(originals)} ({matched_by})"
 
 
 @dataclass(frozen=True, slots=True)

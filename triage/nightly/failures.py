@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from triage.bisect.result import BisectKind
-from triage.bisect.shape import BisectShape
+from triage.bisect.result import Bisection, BisectKind
 from triage.model.outcome import Failure, Status
 from triage.nightly.history import NightsHistory, StateRun, Track
 from triage.nightly.result import FailureCluster, cluster_id
@@ -77,8 +76,8 @@ class KnownFailure:
     """
 
     cluster: FailureCluster
-    culprit: BisectShape | None = None
-    fix: BisectShape | None = None
+    culprit: Bisection | None = None
+    fix: Bisection | None = None
     tracker: str | None = None
     night: int = field(default=0)
 

@@ -103,12 +103,12 @@ class OriginFinder:
         metric = Metric.CPU_SECONDS if function is None else Metric.RUN_SECONDS
         kind, ends = BisectKind.REGRESSION, (self.baseline, self.toolchain)
         if self.between.problem is not None:
-            return Bisection(case, kind, Answer.INCONCLUSIVE, reason=self.between.problem)
+            return Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=self.between.problem)
         try:
             with judged_by_time(self.runner, case, ends, metric, function, budget) as judging:
                 return replace(self, runner=judging, compare_passes=False).find_change(case).bisection
         except BadInput as error:  # the ends do not differ any more
-            return Bisection(case, kind, Answer.INCONCLUSIVE, reason=str(error))
+            return Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=str(error))
 
     def search(self, case: Case, kind: BisectKind = BisectKind.REGRESSION) -> BisectSearch | Bisection:
         """Plan the search for a change of a case between both toolchains, or of its fix: along releases, or at once along
@@ -122,7 +122,7 @@ class OriginFinder:
             return plan_commits(request, rev_text(self.baseline), rev_text(self.toolchain))
         versions = self.fixes if is_fix else self.between
         if versions.problem is not None:
-            return Bisection(case, kind, Answer.INCONCLUSIVE, reason=versions.problem)
+            return Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=versions.problem)
         return search_on(replace(request, repo=None), ReleaseCandidates(versions.refs, self.runner.registry))
 
     def search_inside(self, case: Case, ends: Ends) -> BisectSearch | str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, computed_field
 
-from triage.bisect.shape import BisectShape
+from triage.bisect.result import Bisection
 from triage.execution.statistics import Pace
 from triage.model.case import Target
 from triage.model.errors import BadInput
@@ -92,7 +92,7 @@ class CaseResult(ProbeResult):
     """Slower or faster than on the baseline, where that was measured."""
     issue: str | None = None
     """The issue that the recipe names for the expected failure."""
-    bisections: list[BisectShape] = field(default_factory=list)
+    bisections: list[Bisection] = field(default_factory=list)
     """What introduced the failure and, in newer releases, fixed it."""
 
     @computed_field  # type: ignore[prop-decorator]
@@ -175,10 +175,10 @@ class FailureCluster(Shape):
     failure: Failure | None = None
     representative: str | None = None
     """The case that was investigated."""
-    culprit: BisectShape | None = None
-    release_culprit: BisectShape | None = None
+    culprit: Bisection | None = None
+    release_culprit: Bisection | None = None
     """The bisect over releases, where `culprit` is one between two of them."""
-    fix: BisectShape | None = None
+    fix: Bisection | None = None
     """The bisect of a later fix."""
     confirmed: list[str] = field(default_factory=list)
     """Further cases that pass before the culprit and fail at it."""
@@ -233,7 +233,7 @@ class CompileTimes(Shape):
     cpu_seconds: float
     compiles: int
     verdict: Pace
-    bisection: BisectShape | None = None
+    bisection: Bisection | None = None
     """Where it became slower, with --bisect."""
 
 
@@ -261,7 +261,7 @@ class RunTimes(Shape):
     verdict: Pace | None
     reason: str | None
     """Why there is no verdict."""
-    bisection: BisectShape | None = None
+    bisection: Bisection | None = None
     """Where it became slower, with --bisect."""
 
 

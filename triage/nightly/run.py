@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.shape import bisect_shape
 from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.execution.statistics import Pace
 from triage.model.case import Case
@@ -179,17 +178,17 @@ class NightRun:
             if result.counts:
                 found = self._guarded(case, partial(finder.find, case, result.changed_failure))
                 bisections = [found] if isinstance(found, Bisection) else [origin.bisection for origin in found]
-                self._results[case.name] = replace(result, bisections=list(map(bisect_shape, bisections)))
+                self._results[case.name] = replace(result, bisections=bisections)
                 continue
             times = self._compile_times.get(case.name)
             if times and times.verdict is Pace.SLOWER:
                 origin = self._guarded(case, partial(finder.find_slower, case, None, budget))
-                self._compile_times[case.name] = replace(times, bisection=bisect_shape(origin))
+                self._compile_times[case.name] = replace(times, bisection=origin)
             rows = self._run_times.get(case.name, [])
             for number, row in enumerate(rows):
                 if row.verdict is Pace.SLOWER:
                     origin = self._guarded(case, partial(finder.find_slower, case, row.function or "", budget))
-                    rows[number] = replace(row, bisection=bisect_shape(origin))
+                    rows[number] = replace(row, bisection=origin)
 
     def _guarded(self, case: Case, bisect: Callable[[], T]) -> T | Bisection:
         """Bisect one case. A defect of this program leaves that case without an answer, and the others with theirs."""
@@ -199,7 +198,7 @@ class NightRun:
             raise
         except Exception as error:
             why = self.runner.internal_error(f"the bisect of {case.name}", error)
-            return Bisection(case, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=why.reason, cause=why.cause)
+            return Bisection(case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=why.reason, cause=why.cause)
 
     def _case_result(self, old: Probe, new: Probe) -> CaseResult:
         """Compare two probes. A defect of this program makes that case untestable."""

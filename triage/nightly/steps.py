@@ -13,7 +13,6 @@ from pathlib import Path
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection
-from triage.bisect.shape import BisectShape, CommitSuspectShape, bisect_shape
 from triage.bisect.versions import rev_text
 from triage.execution.judge import same_signature
 from triage.execution.runner import ProbeJob, ProbeRunner
@@ -153,14 +152,15 @@ class InvestigationStep:
     is_limited: bool = False
 
 
-def commit_of(culprit: BisectShape | None) -> str | None:
+def commit_of(culprit: Bisection | None) -> str | None:
     """Return the commit that is the culprit. Two failures that came with one release need not have the same culprit."""
-    if culprit is None or culprit.status != Answer.CULPRIT or not isinstance(culprit.suspects[0], CommitSuspectShape):
+    if culprit is None or culprit.status != Answer.CULPRIT:
         return None
-    return culprit.suspects[0].commit
+    [suspect] = culprit.suspects
+    return suspect.commit if suspect.commit and suspect.commit.startswith(suspect.name) else None
 
 
-def names_around(bisection: BisectShape | None, *, is_fix: bool = False) -> tuple[str, str] | None:
+def names_around(bisection: Bisection | None, *, is_fix: bool = False) -> tuple[str, str] | None:
     """Return the names of the revisions around a culprit, or around a fix, the one without the failure first."""
     if bisection is None or bisection.before is None or bisection.after is None:
         return None
@@ -174,10 +174,10 @@ def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> FailureClu
         ends = _ends_of(setting, other) if other is not cluster else None
         if ends and (known := _same_culprit(setting, cluster, other, ends)):
             fixed = setting.finder.find_fix(cluster.case)
-            return replace(known, fix=bisect_shape(fixed.bisection) if fixed else None)
+            return replace(known, fix=fixed.bisection if fixed else None)
     origin, fixed = setting.finder.bisect(cluster.case, cluster.changed), setting.finder.find_fix(cluster.case)
-    cluster.ends, culprit = origin.ends, bisect_shape(origin.bisection)
-    found = replace(cluster.record, culprit=culprit, fix=bisect_shape(fixed.bisection) if fixed else None)
+    cluster.ends, culprit = origin.ends, origin.bisection
+    found = replace(cluster.record, culprit=culprit, fix=fixed.bisection if fixed else None)
     if culprit.after is None:
         cluster.record = found
         raise StepFailed(culprit.reason or "no answer")
@@ -208,7 +208,7 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> FailureClu
     if origin.ends is None:
         raise StepFailed(origin.bisection.reason or "no answer")
     cluster.ends = origin.ends
-    return replace(record, culprit=bisect_shape(origin.bisection), release_culprit=record.culprit)
+    return replace(record, culprit=origin.bisection, release_culprit=record.culprit)
 
 
 def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> FailureCluster:

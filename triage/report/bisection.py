@@ -1,24 +1,21 @@
-"""Reports of `triage bisect` (one repository or two): terminal, JSON, Markdown."""
+"""Reports of `triage bisect`, over one repository or two."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from triage.bisect.history import plain_status
-from triage.bisect.result import Answer, Bisection, BisectKind, CommitNote, Transition
-from triage.bisect.shape import BisectShape, bisect_shape, hint_of
+from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, Transition
+from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.report.branches import branch_facts
-from triage.report.elements import facts_table, failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
-from triage.report.markdown import Markdown, render_markdown
-from triage.report.registry import MarkdownReport
-from triage.report.shapes import FailureShape, Shape, failure_in, reason_in
+from triage.report.document import Block, Bullets, Document, Facts, Inline, Paragraph, Span
+from triage.report.elements import failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
+from triage.report.registry import DocumentReport
+from triage.report.shapes import failure_in, reason_in
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
     from triage.bisect.two_repositories import Combination, TwoRepositories
@@ -26,66 +23,39 @@ if TYPE_CHECKING:  # they import numerics, which the reports do not need
 _UNTESTABLE_SHOWN = 8
 _SUSPECTS_SHOWN = 10
 _NAMES_SHOWN = 12
-_FILES_SHOWN = 20
-
-
-def _end_names(bisection: Bisection) -> tuple[str, str]:
-    return ("last good", "first bad") if bisection.kind is BisectKind.REGRESSION else ("last bad", "first good")
 
 
 @dataclass(frozen=True, slots=True)
-class BisectReport(MarkdownReport):
+class BisectReport(DocumentReport):
     """A bisect's answer with what it rests on."""
 
-    bisection: Bisection
+    result: Bisection
 
-    def shape(self) -> BisectShape:
-        return bisect_shape(self.bisection)
-
-    def blocks(self) -> Iterable[RenderableType]:
-        """Show the answer, both revisions, the failure, other failures, certainty, and what to do next."""
-        yield _headline(self.bisection)
-        yield facts_table(_facts(self.bisection))
-        yield from (Text(f"  {hint}", style="dim") for hint in _next_steps(self.bisection))
-
-    def markdown(self) -> Markdown:
-        bisection = self.bisection
-        noted = [(revision, share, bisection.notes.get(revision.commit or "")) for revision, share in bisection.suspects]
-        notes = list(bisection.notes.values())
-        return render_markdown(
-            "bisect.md.j2",
-            bisection=bisection,
-            verdict=_verdict(bisection),
-            ends=list(_ends(bisection)),
-            subjects={revision_text(end): end.subject or "" for end in (bisection.before, bisection.after) if end},
-            suspects=[(revision.name, share, note) for revision, share, note in noted if note],
-            pinned=[note.pinned for note in notes if note.pinned][:1],
-            files=notes[0].files[:_FILES_SHOWN] if notes and len(bisection.suspects) == 1 else (),
-            certainty=_certainty(bisection).capitalize(),
-            cost=_cost(bisection),
-            numbers=numbers_text(bisection.failure) if bisection.failure else "",
-            hint=hint_of(bisection),
-            branches=[text.split("\n") for _, text in branch_facts(bisection.branches)],
-            others=list(_other_failures(bisection)),
-            shown=_UNTESTABLE_SHOWN,
-        )
+    def document(self) -> Document:
+        is_open = self.result.status is Answer.INCONCLUSIVE
+        verdict = Span(_verdict(self.result), "warning" if is_open else "strong")
+        blocks: list[Block] = [Paragraph([Span(self.result.case, "strong"), ": ", verdict]), Facts(list(_facts(self.result)))]
+        if steps := list(_next_steps(self.result)):
+            blocks.append(Bullets(steps))
+        return Document(f"Bisect of {self.result.case}", blocks)
 
 
 def _verdict(bisection: Bisection) -> str:
-    path, verb = bisection.path, "introduced by" if bisection.kind is BisectKind.REGRESSION else "fixed by"
-    if bisection.answer is Answer.INCONCLUSIVE:
+    verb = "introduced by" if bisection.kind is BisectKind.REGRESSION else "fixed by"
+    if bisection.status is Answer.INCONCLUSIVE:
         return "inconclusive"
     if bisection.undone:
         verb = f"the new revision lacks the {bisection.kind}:"
-    if path.broke and path.changed and not bisection.undone:
-        since = "failed in its last form since" if path.fixed else "fails as today since"
-        verdict = f"{_came('broke with', path.broke)}; {_came(since, path.changed)}"
-    elif bisection.answer is Answer.CULPRIT:
+    broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
+    if broke and changed and not bisection.undone:
+        since = "failed in its last form since" if fixed else "fails as today since"
+        verdict = f"{_came('broke with', broke)}; {_came(since, changed)}"
+    elif bisection.status is Answer.CULPRIT:
         verdict = f"{verb} {revision_text(bisection.after)}"
     else:
-        verdict = f"{verb} {_one_of([revision for revision, _ in bisection.suspects])}"
-    if path.fixed and bisection.kind is BisectKind.REGRESSION:
-        verdict += f"; fixed by {_shown(path.fixed)}"
+        verdict = f"{verb} {_one_of(bisection.suspects)}"
+    if fixed and bisection.kind is BisectKind.REGRESSION:
+        verdict += f"; fixed by {_shown(fixed)}"
     return verdict
 
 
@@ -96,39 +66,18 @@ def _came(verb: str, step: Transition) -> str:
 def _shown(step: Transition, *, full: bool = True) -> str:
     if step.answer is Answer.CULPRIT:
         return revision_text(step.after) if full else step.after.name
-    return _one_of([revision for revision, _ in step.suspects])
+    return _one_of(step.suspects)
 
 
-def _one_of(revisions: Sequence[Revision]) -> str:
-    if len(revisions) == 1:
-        return f"{revisions[0].name} (not confirmed)"
-    listed = ", ".join(revision.name for revision in revisions[:_NAMES_SHOWN])
-    more = f" and {len(revisions) - _NAMES_SHOWN} more" if len(revisions) > _NAMES_SHOWN else ""
-    return f"one of {plural(len(revisions), 'revision')}: {listed}{more}"
+def _one_of(suspects: Sequence[Suspect]) -> str:
+    if len(suspects) == 1:
+        return f"{suspects[0].name} (not confirmed)"
+    listed = ", ".join(suspect.name for suspect in suspects[:_NAMES_SHOWN])
+    more = f" and {len(suspects) - _NAMES_SHOWN} more" if len(suspects) > _NAMES_SHOWN else ""
+    return f"one of {plural(len(suspects), 'revision')}: {listed}{more}"
 
 
-def _headline(bisection: Bisection) -> Text:
-    style = "yellow" if bisection.answer is Answer.INCONCLUSIVE else "bold"
-    return Text.assemble((bisection.case.name, "bold"), ": ", (_verdict(bisection), style))
-
-
-def _certainty(bisection: Bisection) -> str:
-    confirmation = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
-    effort = f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
-    cached = f", {plural(bisection.cached, 'cache hit')}" if bisection.cached else ""
-    return f"{confirmation}; {effort}{cached}"
-
-
-def _cost(bisection: Bisection) -> str:
-    """What the compilers of a search over commits cost beside plain halving; empty where none was needed."""
-    if not bisection.obtained:
-        return ""
-    counts = ", ".join(f"{count} from {source}" for source, count in sorted(bisection.obtained.items()))
-    took = f"{bisection.seconds / 60:.0f} min" if bisection.seconds >= 100 else f"{bisection.seconds:.0f} s"
-    return f"{counts}, in {took}; plain halving tests up to {plural(bisection.halvings, 'commit')}"
-
-
-def _facts(bisection: Bisection) -> Iterable[tuple[str, str | Text]]:
+def _facts(bisection: Bisection) -> Iterable[tuple[str, Inline]]:
     if bisection.reason:
         yield "why", bisection.reason
     yield from _ends(bisection)
@@ -137,72 +86,73 @@ def _facts(bisection: Bisection) -> Iterable[tuple[str, str | Text]]:
         if numbers := numbers_text(bisection.failure):
             yield "numbers", numbers
         yield "signature", bisection.failure.signature
-    for revision, probability in bisection.suspects[:_SUSPECTS_SHOWN]:
-        if note := bisection.notes.get(revision.commit or ""):
-            yield "commit", _commit_text(note, probability)
+    for suspect in bisection.suspects[:_SUSPECTS_SHOWN]:
+        if suspect.url or suspect.files:
+            yield "commit", _commit_text(suspect)
     yield from branch_facts(bisection.branches)
     if bisection.evidence:
         yield "evidence", bisection.evidence
-    yield from (("another", text) for text in _other_failures(bisection))
-    for revision, reason in bisection.untestable[:_UNTESTABLE_SHOWN]:
-        yield "untestable", f"{revision.name}: {reason}"
+    for text, group in groupby(bisection.other_failures, key=lambda other: failure_text(other.failure)):
+        names = [other.revision.name for other in group]
+        yield "another", f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} another failure: {text}"
+    for number, untestable in enumerate(bisection.untestable[:_UNTESTABLE_SHOWN]):
+        yield "untestable" if number == 0 else "", f"{untestable.revision.name}: {untestable.reason}"
     if (hidden := len(bisection.untestable) - _UNTESTABLE_SHOWN) > 0:
         yield "", f"and {hidden} more"
-    yield "certainty", _certainty(bisection)
-    if cost := _cost(bisection):
-        yield "compilers", cost
-
-
-def _other_failures(bisection: Bisection) -> Iterable[str]:
-    """Yield a sentence for each other failure with all revisions that have it."""
-    for text, group in groupby(bisection.other_failures, key=lambda pair: failure_text(pair[1])):
-        names = [revision.name for revision, _ in group]
-        yield f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} another failure: {text}"
+    confirmation = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
+    effort = f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
+    cached = f", {plural(bisection.cached, 'cache hit')}" if bisection.cached else ""
+    yield "certainty", f"{confirmation}; {effort}{cached}"
+    if bisection.obtained:
+        counts = ", ".join(f"{count} from {source}" for source, count in sorted(bisection.obtained.items()))
+        took = f"{bisection.seconds / 60:.0f} min" if bisection.seconds >= 100 else f"{bisection.seconds:.0f} s"
+        yield "compilers", f"{counts}, in {took}; plain halving tests up to {plural(bisection.halving_probes, 'commit')}"
 
 
 def _ends(bisection: Bisection) -> Iterable[tuple[str, str]]:
     """Yield the revisions around each change, with the failures of other forms."""
-    broke, changed, fixed = bisection.path.broke, bisection.path.changed, bisection.path.fixed
+    broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
     if broke and changed:
         yield "last good", revision_text(broke.before)
         yield "broke", f"{revision_text(broke.after)}: {failure_text(broke.failure)}"
         yield "last other", revision_text(changed.before)
         yield "changed", revision_text(changed.after)
     elif bisection.before and bisection.after:
-        yield from zip(_end_names(bisection), map(revision_text, (bisection.before, bisection.after)), strict=True)
+        is_fix = bisection.kind is BisectKind.FIX
+        yield "last bad" if is_fix else "last good", revision_text(bisection.before)
+        yield "first good" if is_fix else "first bad", revision_text(bisection.after)
     if fixed and bisection.kind is BisectKind.REGRESSION:
         yield "last bad", revision_text(fixed.before)
         yield "first good", revision_text(fixed.after)
 
 
-def _commit_text(note: CommitNote, probability: float) -> Text:
-    text = Text(f"{probability:.0%} " if probability < 1 else "").append(note.sha[:10], style="bold")
-    text.append(f" {note.subject}")
-    if note.url:
-        text.append(f"\n{note.url}", style="dim")
-    if note.pinned:
-        path, before, after = note.pinned
-        text.append(f"\nmoves {path} from {before} to {after}")
-    if note.branch:
-        text.append(f"\n{note.branch}")
-    if note.reasons:
-        text.append(f"\nsuspicious: {'; '.join(note.reasons)}", style="dim")
+def _commit_text(suspect: Suspect) -> Inline:
+    share = f"{suspect.probability:.0%} " if suspect.probability < 1 else ""
+    text: list[str | Span] = [share, Span(suspect.name, "strong"), f" {suspect.subject}"]
+    if suspect.url:
+        text.append(Span(f"\n{suspect.url}", "dim"))
+    if pin := suspect.pin_moved:
+        text.append(f"\nmoves {pin.path} from {pin.before} to {pin.after}; bisect between these two next")
+    if suspect.branch:
+        text.append(f"\n{suspect.branch}")
+    if suspect.reasons:
+        text.append(Span(f"\nsuspicious: {'; '.join(suspect.reasons)}", "dim"))
     return text
 
 
 def _next_steps(bisection: Bisection) -> Iterable[str]:
-    """Return what to do when the answer is not one revision, or is about a failure that the recipe does not expect."""
-    if hint := hint_of(bisection):
-        yield hint
+    """Yield what to do when the answer is not one revision, or is about a failure that the recipe does not expect."""
+    if bisection.hint:
+        yield bisection.hint
     if bisection.command:
         yield f"Run: {bisection.command}"
-    suspects = {revision.name for revision, _ in bisection.suspects}
-    hiding = [(revision, failure) for revision, failure in bisection.other_failures if revision.name in suspects]
-    if bisection.answer is Answer.SUSPECTS and bisection.failure and hiding:
-        if bisection.failure.family in {failure.family for _, failure in hiding}:
+    suspects = {suspect.name for suspect in bisection.suspects}
+    hiding = [other for other in bisection.other_failures if other.revision.name in suspects]
+    if bisection.status is Answer.SUSPECTS and bisection.failure and hiding:
+        if bisection.failure.family in {other.failure.family for other in hiding}:
             yield "The other failure has the same family; pass --match family to follow it through its change of class."
         else:
-            name = hiding[0][0].name
+            name = hiding[0].revision.name
             yield (
                 f"Another failure hides the change; leave out --good or --bad to follow it, pass --bad {name} to bisect it, or "
                 "--match any to accept any failure."
@@ -218,70 +168,62 @@ _SENTENCES = {
 
 
 @dataclass(frozen=True)
-class CombinationShape(Shape):
+class CombinationShape:
     """A compiler with a commit of the model repository, and what happened."""
 
     compiler: Revision
     model: Revision
     status: str
-    failure: FailureShape | None
+    failure: Failure | None
     reason: str | None
 
 
-@dataclass(frozen=True)
-class TwoRepositoriesShape(BisectShape):
+@dataclass(frozen=True, kw_only=True)
+class TwoRepositoriesShape(Bisection):
     """JSON of `triage bisect --model`: the bisect of the compiler, or of the model where only the model changed.
 
     `status` is a culprit only when each bisect has one.
     """
 
     moved: str | None
-    corners: list[CombinationShape]
-    compiler: BisectShape | None
-    model: BisectShape | None
+    corners: Sequence[CombinationShape]
+    compiler: Bisection | None
+    model: Bisection | None
 
 
 @dataclass(frozen=True, slots=True)
-class TwoRepositoriesReport(MarkdownReport):
+class TwoRepositoriesReport(DocumentReport):
     """The answer of a bisect over the compiler's and the model's repository."""
 
-    answer: TwoRepositories
+    result: TwoRepositories
 
     def shape(self) -> TwoRepositoriesShape:
-        answer = self.answer
-        statuses = {part.answer for part in answer.bisections}
+        answer, first = self.result, self.result.bisections[0]
+        statuses = {part.status for part in answer.bisections}
         weakest = next(status for status in (Answer.INCONCLUSIVE, Answer.SUSPECTS, Answer.CULPRIT) if status in statuses)
-        first = bisect_shape(answer.bisections[0])
-        whole = replace(first, status=weakest.value, confirmed=all(part.confirmed for part in answer.bisections))
+        whole = {field.name: getattr(first, field.name) for field in fields(first)}
+        whole |= {"status": weakest, "confirmed": all(part.confirmed for part in answer.bisections)}
         return TwoRepositoriesShape(
-            **vars(whole),
+            **whole,
             moved=answer.changed.value if answer.changed else None,
-            corners=list(map(_combination, answer.combinations)),
-            compiler=bisect_shape(answer.compiler) if answer.compiler else None,
-            model=bisect_shape(answer.model) if answer.model else None,
+            corners=[_combination(one) for one in answer.combinations],
+            compiler=answer.compiler,
+            model=answer.model,
         )
 
-    def blocks(self) -> Iterable[RenderableType]:
-        """Show which repository changed, the combinations that show it, and the answer of each bisect."""
-        if self.answer.changed:
-            yield Text(_SENTENCES[self.answer.changed.value], style="bold")
-        yield from (Text(f"  {_combination_text(corner)}", style="dim") for corner in self.answer.combinations)
-        for part in self.answer.bisections:
-            yield Group(*BisectReport(part).blocks())
-
-    def markdown(self) -> Markdown:
-        return render_markdown(
-            "two_repositories.md.j2",
-            sentence=_SENTENCES[self.answer.changed.value].capitalize() if self.answer.changed else None,
-            combinations=list(map(_combination_text, self.answer.combinations)),
-            bisections=[BisectReport(part).markdown() for part in self.answer.bisections],
-        )
+    def document(self) -> Document:
+        blocks: list[Block] = []
+        if self.result.changed:
+            blocks.append(Paragraph(Span(_SENTENCES[self.result.changed.value], "strong")))
+        blocks.append(Bullets([_combination_text(one) for one in self.result.combinations]))
+        for part in self.result.bisections:
+            blocks += BisectReport(part).document().blocks
+        return Document("Bisect of a compiler and a model", blocks)
 
 
-def _combination(corner: Combination) -> CombinationShape:
-    outcome = corner.outcome
-    return CombinationShape(corner.compiler, corner.model, plain_status(outcome), failure_in(outcome), reason_in(outcome))
+def _combination(one: Combination) -> CombinationShape:
+    return CombinationShape(one.compiler, one.model, plain_status(one.outcome), failure_in(one.outcome), reason_in(one.outcome))
 
 
-def _combination_text(corner: Combination) -> str:
-    return f"{revision_text(corner.compiler)}, model {corner.model.name}: {outcome_text(corner.outcome)}"
+def _combination_text(one: Combination) -> str:
+    return f"{revision_text(one.compiler)}, model {one.model.name}: {outcome_text(one.outcome)}"

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from triage.git_history import Branch
-from triage.git_history.branches import MatchedBy
+from triage.bisect.result import ReleaseBranch
+from triage.git_history.branches import MatchedBy, origin_text
 from triage.report.elements import plural
 
 _COMMITS_SHOWN = 12
-_SHORT_SHA = 10  # digits of a sha that name a commit
 
 
-def branch_facts(branches: Iterable[Branch]) -> Iterable[tuple[str, str]]:
+def branch_facts(branches: Iterable[ReleaseBranch]) -> Iterable[tuple[str, str]]:
     """Yield a line for each branch, and its commits with what they are cherry-picks of."""
     for branch in branches:
-        start, merge = branch.start, MatchedBy.MERGE
-        picks = sum(own.matched_by not in (None, merge) for own in branch.commits)
+        picks = sum(own.matched_by not in (None, MatchedBy.MERGE.name.lower()) for own in branch.commits)
         lines = [
-            f"{branch.name} left the main line at {start.sha[:_SHORT_SHA]} ({start.date[:10]}): "
+            f"{branch.name} left the main line at {branch.start.name} ({branch.start.date}): "
             f"{plural(len(branch.commits), 'commit')} of its own, {plural(picks, 'cherry-pick')}"
         ]
-        lines += [
-            f"{own.commit.sha[:_SHORT_SHA]} {own.commit.subject}: {own.origin}" for own in branch.commits[:_COMMITS_SHOWN]
-        ]
+        for own in branch.commits[:_COMMITS_SHOWN]:
+            way = MatchedBy[own.matched_by.upper()] if own.matched_by else None
+            lines.append(f"{own.name} {own.subject}: {origin_text([one.name for one in own.picked_from], way)}")
         if (hidden := len(branch.commits) - _COMMITS_SHOWN) > 0:
             lines.append(f"and {hidden} more")
         yield "branch", "\n".join(lines)

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from triage.bisect.history import History, HistoryState, StatusChange, plain_status
-from triage.bisect.shape import BranchShape, branch_shape
+from triage.bisect.result import ReleaseBranch
 from triage.git_history import Branch
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.model.revision import Revision
@@ -65,7 +65,7 @@ class HistoryShape(Shape):
     """JSON of `triage history`."""
 
     cases: list[CaseHistoryShape]
-    branches: Sequence[BranchShape] = ()
+    branches: Sequence[ReleaseBranch] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class HistoryReport(Report):
 
     def shape(self) -> HistoryShape:
         cases = [_case_history(history) for _, histories in self.families for history in histories]
-        return HistoryShape(cases, list(map(branch_shape, self.branches)))
+        return HistoryShape(cases, list(map(ReleaseBranch.of, self.branches)))
 
     def blocks(self) -> Iterable[RenderableType]:
         """Show the grid, each change, and how many compiles were needed."""
@@ -106,7 +106,7 @@ class HistoryReport(Report):
             total = len(histories) * len(versions)
             yield Text(f"\nprobed {probes} of {plural(total, 'pair')} of case and version with {plural(compiles, 'compile')}")
         if self.branches:
-            yield facts_table(branch_facts(self.branches))
+            yield facts_table(branch_facts(map(ReleaseBranch.of, self.branches)))
 
 
 def _case_history(history: History) -> CaseHistoryShape:

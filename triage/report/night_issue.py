@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from triage.bisect.shape import BisectShape
+from triage.bisect.result import Bisection
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
 from triage.report.elements import headline_text, numbers_text
 from triage.report.markdown import Markdown, bounded, render_markdown
@@ -45,6 +45,6 @@ def issue_text(cluster: FailureCluster, night: Night) -> Markdown:
     return Markdown(bounded(render, _CASES, LONGEST))
 
 
-def _links(bisection: BisectShape) -> list[str]:
+def _links(bisection: Bisection) -> list[str]:
     """Return the pages of the suspected commits."""
     return [url for suspect in bisection.suspects if (url := getattr(suspect, "url", None))]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from triage.bisect.result import Answer, BisectKind
-from triage.bisect.shape import BisectShape
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.outcome import Status
 from triage.nightly.result import CaseChangeKind, CaseResult, CompileTimes, FailureCluster, Night, ProgramTimes, RunTimes
 from triage.report.benchmark import size_text, time_text
@@ -101,7 +100,7 @@ def example_text(cluster: FailureCluster, name: str, night: Night) -> str | None
     return f"not reduced{shared}: {step.reason}" if step else None
 
 
-def origin_text(bisection: BisectShape) -> str:
+def origin_text(bisection: Bisection) -> str:
     """Return a bisect's answer in one line."""
     verb = "introduced" if bisection.kind == BisectKind.REGRESSION else "fixed"
     before, after = bisection.before, bisection.after
@@ -121,7 +120,7 @@ def releases_text(case: CaseResult, kind: str) -> str:
     return "not found" if kind == BisectKind.REGRESSION else ""
 
 
-def span_text(bisection: BisectShape) -> str:
+def span_text(bisection: Bisection) -> str:
     """Return the two revisions between which a change happened. Precondition: they are known."""
     assert bisection.before
     assert bisection.after
@@ -139,7 +138,7 @@ def slower_since(row: CompileTimes | RunTimes) -> str:
     return f"{span_text(row.bisection)}{_doubt(row.bisection)}"
 
 
-def _doubt(bisection: BisectShape) -> str:
+def _doubt(bisection: Bisection) -> str:
     if bisection.status == Answer.CULPRIT:
         return ""
     names = ", ".join(revision.name for revision in bisection.suspects)

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from triage.bisect.shape import BranchShape, branch_shape
+from triage.bisect.result import ReleaseBranch
 from triage.git_history import Branch, place_of
 from triage.model.outcome import Failure
 from triage.report.branches import branch_facts
@@ -45,7 +45,7 @@ class SuspectsShape(Shape):
     failure: FailureShape | None
     evidence: str | None
     suspects: list[RankedCommitShape]
-    branches: Sequence[BranchShape] = ()
+    branches: Sequence[ReleaseBranch] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SuspectsReport(Report):
 
     def shape(self) -> SuspectsShape:
         ranked = [_ranked_commit(suspect, self._place(suspect)) for suspect in self.suspects]
-        return SuspectsShape(optional_failure(self.failure), self.evidence, ranked, list(map(branch_shape, self.branches)))
+        return SuspectsShape(optional_failure(self.failure), self.evidence, ranked, list(map(ReleaseBranch.of, self.branches)))
 
     def _place(self, suspect: Suspect) -> str | None:
         sha = suspect.commit.sha
@@ -91,7 +91,7 @@ class SuspectsReport(Report):
             table.add_row(f"{suspect.probability:.1%}", sha, suspect.commit.date[:10], words)
         yield table
         if self.branches:
-            yield facts_table(branch_facts(self.branches))
+            yield facts_table(branch_facts(map(ReleaseBranch.of, self.branches)))
         yield Text(f"\n{len(self.suspects)} of {plural(self.total, 'commit')}, ranked by what they change; nothing was built")
 
 
