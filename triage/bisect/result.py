@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
@@ -78,10 +78,10 @@ class Suspect(Revision):
     pull_request: int | None = None
     url: str | None = None
     """Of the pull request or the commit."""
-    files: Sequence[str] = ()
+    files: tuple[str, ...] = ()
     """The paths that it changed."""
     pin_moved: Pin | None = None
-    reasons: Sequence[str] = ()
+    reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
     branch: str | None = None
     """Its place on the branches of the ends."""
@@ -91,7 +91,7 @@ class Suspect(Revision):
 class BranchRevision(Revision):
     """A commit of a branch."""
 
-    picked_from: Sequence[Revision] = ()
+    picked_from: tuple[Revision, ...] = ()
     """The commits that it picks, or the merge that brought it to the main line."""
     matched_by: str | None = None
     """How those were recognised: line, subject, pull_request or merge."""
@@ -103,7 +103,7 @@ class ReleaseBranch(Shape):
 
     name: str
     start: Revision
-    commits: Sequence[BranchRevision]
+    commits: tuple[BranchRevision, ...]
 
     @classmethod
     def of(cls, branch: Branch) -> ReleaseBranch:
@@ -142,7 +142,7 @@ class Transition(Shape):
     """The one that came or went."""
     confirmed: bool
     """Both revisions were probed again and agreed each time."""
-    suspects: Sequence[Suspect]
+    suspects: tuple[Suspect, ...]
 
     @property
     def answer(self) -> Answer:
@@ -161,7 +161,7 @@ class Bisection(Shape):
     """The last revision of the old state: last good of a regression, last bad of a fix."""
     after: Revision | None = None
     """The first revision of the new state."""
-    suspects: Sequence[Suspect] = ()
+    suspects: tuple[Suspect, ...] = ()
     """What may have brought the change, the likeliest first; a culprit is the only one."""
     confirmed: bool = False
     """Both revisions of the pair were probed again and agreed each time."""
@@ -174,8 +174,8 @@ class Bisection(Shape):
     obtained: Mapping[str, int] = field(default_factory=dict)
     """Compilers that were downloaded or built, by source."""
     seconds: float = 0.0
-    other_failures: Sequence[OtherFailure] = ()
-    untestable: Sequence[UntestableRevision] = ()
+    other_failures: tuple[OtherFailure, ...] = ()
+    untestable: tuple[UntestableRevision, ...] = ()
     reason: str | None = None
     """Why it is inconclusive."""
     cause: Cause | None = None
@@ -192,7 +192,7 @@ class Bisection(Shape):
     """From failing to compiling, where the newest revision compiles."""
     command: str | None = None
     """A command line that answers, where the named ends do not fit."""
-    branches: Sequence[ReleaseBranch] = ()
+    branches: tuple[ReleaseBranch, ...] = ()
     """Those that the ends lie on."""
     undone: bool = False
     """The new end lacks the suspects, so that `kind` is the opposite of what was searched: a fix is missing."""
