@@ -15,7 +15,7 @@ from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.mlir.tree import function_types
-from triage.reduce.frontends.mlir.document import MlirDocument, cut, module_of, pieces
+from triage.reduce.frontends.mlir.document import MlirDocument, module_of
 from triage.reduce.frontends.mlir.frontend import MlirFrontend
 from triage.reduce.program import Candidate
 
@@ -67,20 +67,6 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
         # Putting a function in the place of its call repeats it; everything else only takes away.
         assert step.__name__ == "inline_calls" or made.document.size <= draft.document.size, step
         draft = made
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=programs(), data=st.data())
-def test_any_set_of_operations_can_be_cut_out(readers: Readers, text: str, data: st.DataObject) -> None:  # noqa: F811
-    reader = readers(OLD)
-    module = document(reader, text).module
-    function = module.functions()[-1]
-    able = pieces(function)
-    chosen = data.draw(st.sets(st.sampled_from(able), min_size=1)) if able else set()
-    made = cut(module, function, [operation for operation in able if operation in chosen])
-    assert (made is None) == (not chosen)
-    if made is not None:
-        assert reader.valid(MlirDocument(made).text) is not None
 
 
 def test_dimensions_shrink_through_the_whole_program(readers: Readers) -> None:  # noqa: F811

@@ -7,11 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from tests.reduce.made import CASE
 from triage.compilers.iree.runner import IreeRunner
@@ -23,7 +19,7 @@ from triage.model.outcome import Failure
 from triage.reduce.frontends.mlir.document import MlirDocument, body_of, cut, pieces, reads_unset_values
 from triage.reduce.frontends.mlir.frontend import MlirFrontend
 from triage.reduce.program import Candidate, Document
-from triage.reduce.run_values import ArgumentValues, fitted
+from triage.reduce.run_values import ArgumentValues
 
 RUNNER = IreeRunner()
 PROGRAM = """"builtin.module"() ({
@@ -79,20 +75,6 @@ def inputs_of(draft: Candidate | None) -> tuple[str, ...]:
     assert draft
     assert draft.case.run
     return draft.case.run.inputs
-
-
-@given(
-    arrays.arrays("f4", arrays.array_shapes(min_dims=0, max_dims=3, max_side=5)),
-    st.lists(st.integers(1, 6), max_size=3),
-    st.sampled_from(["<f4", "<i8", "?"]),
-)
-def test_a_fitted_value_has_the_type_asked_for(array: np.ndarray[Any, Any], shape: list[int], kind: str) -> None:
-    made = fitted(array, shape, kind)
-    assert made is not None
-    assert made.shape == tuple(shape)
-    assert made.dtype == np.dtype(kind)
-    if kind == "<f4" and len(shape) == array.ndim and all(new <= old for new, old in zip(shape, array.shape, strict=True)):
-        assert np.array_equal(made, array[tuple(slice(size) for size in shape)], equal_nan=True)
 
 
 def test_arguments_keep_their_values_and_others_are_computed_once(tmp_path: Path) -> None:

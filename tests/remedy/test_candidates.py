@@ -7,7 +7,6 @@ from dataclasses import replace
 from tests.remedy.flag_compiler import FLAGS, a_case, a_toolchain, failed
 from triage.classify.rules import LeastValue
 from triage.compilers.base import KernelSpec
-from triage.compilers.iree.remedies import IreeRemedyHints
 from triage.compilers.registry import family_of
 from triage.model.case import Case
 from triage.model.outcome import Failure
@@ -81,10 +80,3 @@ def test_neighbours_in_the_matrix_are_input_changes() -> None:
     cases = [a_case(matrix=(("dtype", dtype), ("n", n))) for dtype in ("f16", "f8") for n in ("1", "2")]
     changes = first_tier(situation(cases[0], siblings=cases))
     assert [one.input_change for one in changes if one.input_change] == ["n=2", "dtype=f8"]
-
-
-def test_flags_that_change_types_are_marked() -> None:
-    flags = FLAGS | {"iree-input-promote-bf16-to-f32"}
-    case = a_case()
-    changes = second_tier(Situation(case, (failed().failure,), a_toolchain(flags=flags), IreeRemedyHints()))
-    assert [change.text for change in changes if change.recomputes] == ["--iree-input-promote-bf16-to-f32=true"]

@@ -14,7 +14,7 @@ from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Unte
 from triage.model.revision import Revision
 from triage.remedy.change import CaseChange, ChangeStep, Neighbour, SetOption
 from triage.remedy.result import Remedies, check_of
-from triage.remedy.search import Trials, pairs, search, with_smallest_value
+from triage.remedy.search import Trials, search, with_smallest_value
 from triage.remedy.workflow import RemedyRequest, Working, find_remedies, ranked
 from triage.report.registry import rendered
 from triage.report.remedy import RemedyReport
@@ -77,14 +77,6 @@ def test_the_budget_limits_the_candidates(budget: int) -> None:
     answered = as_json(answer)
     assert answered["remedies"] == []
     assert answered["left"] == answer.left
-
-
-def test_an_unknown_flag_is_not_promising() -> None:
-    def behaviour(flags: frozenset[str], name: str) -> Outcome:
-        return Untestable(Cause.FLAG, "does not know the flag") if flags else failed()
-
-    answer = found(FlagRunner(behaviour))
-    assert (answer.remedies, answer.promising) == ((), ())
 
 
 def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
@@ -157,18 +149,6 @@ def test_the_smallest_value_is_found(needed: int, jobs: int) -> None:
     assert isinstance(probe.outcome, Compiled)
     assert seen_to_fail is (needed > 33)
     assert len(runner.asked) <= 20 * jobs
-
-
-def test_pairs_never_contradict_each_other() -> None:
-    names = ("--a=true", "--a=false", "--b=true", "--c=true")
-    changes = [single(GiveFlag(text)) for text in names]
-    made = pairs([(change, failed().failure) for change in changes[:3]], changes)
-    assert {frozenset(change.flags) for change in made} == {
-        frozenset(pair) for pair in (
-            ("--a=true", "--b=true"), ("--a=false", "--b=true"), ("--a=true", "--c=true"), ("--a=false", "--c=true"),
-            ("--b=true", "--c=true"),
-        )
-    }  # fmt: skip
 
 
 def test_the_same_program_ranks_before_a_cheaper_neighbour() -> None:
