@@ -26,6 +26,7 @@ class RecipeFamily:
         inputs: suffix -> kind; any_input: files with other suffixes are accepted too.
         sections: keys of the family's own in which a matrix replaces placeholders.
         flags: whether the compiler has flags.
+        flag: an example of a flag, for a new recipe.
         axis: a matrix key with two values, for a new recipe.
         keys: `module:Class` of the model of a recipe's keys, imported on first use because pydantic models are slow to import.
     """
@@ -40,6 +41,7 @@ class RecipeFamily:
     sections: tuple[str, ...] = ()
     flags: bool = True
     axis: tuple[str, str] = ("dtype", "f16, f32")
+    flag: str = "-O3"
     keys: str = "triage.recipes.schema:RecipeFormat"
 
     def kind_of(self, suffix: str) -> InputKind | None:

@@ -62,7 +62,7 @@ def _comments(family: RecipeFamily, start: RecipeStart) -> list[str]:
     key, values = family.axis
     places = (*SECTIONS, *family.sections) if family.flags else (*family.sections, "target")
     return [
-        *([_FLAGS] if family.flags and not start.flags else []),
+        *([_FLAGS.format(flag=family.flag)] if family.flags and not start.flags else []),
         *([_PHASE.format(phase=family.phases[len(family.phases) // 2])] if family.phases and start.phase is None else []),
         _MATRIX.format(key=key, values=values, places=", ".join(places)),
         *([] if start.expect else [_EXPECT]),
@@ -72,8 +72,8 @@ def _comments(family: RecipeFamily, start: RecipeStart) -> list[str]:
 _FLAGS = """\
 # Compiler flags; the second form only for versions from `since` until before `until`.
 # flags:
-#   - "--iree-opt-level=O3"
-#   - {flag: "--iree-x=y", since: "3.5.0", until: "3.9.0"}"""
+#   - "{flag}"
+#   - {{flag: "{flag}", since: "3.5.0", until: "3.9.0"}}"""
 _PHASE = """\
 # Stop after this phase instead of compiling to the end.
 # phase: {phase}"""

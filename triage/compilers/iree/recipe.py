@@ -49,6 +49,7 @@ IREE = RecipeFamily(
         "end",
     ),
     sections=("run", "bench"),
+    flag="--iree-opt-level=O3",
     keys="triage.compilers.iree.recipe_format:IreeFormat",
     inputs={
         ".mlir": InputKind.MLIR,

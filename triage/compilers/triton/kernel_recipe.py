@@ -24,8 +24,10 @@ _REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
 _SIZES = re.compile(r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|reshape|too large|timeout")
 _ELEMENTS = re.compile(r"(?i)dtype|fp\d|bf16|same type|precision")
 _BITS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints|bitcast")
+# No other value helps: the release lacks what the kernel uses.
+_LACKING = re.compile(r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module named|cannot import name")
 _TEXT = re.compile(r"must be a (?:string|str)\b")
-_PYTHON_VALUE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|constexpr\[\d")
+_PYTHON_VALUE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected `dtype`|constexpr\[\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +73,19 @@ def improve(start: KernelStart, compile_: Callable[[RecipeStart], Execution | No
     for _ in range(_CORRECTIONS):
         candidates = (_with(best.start, guess) for guess in _corrections(kernel, best))
         candidate = next((each for each in candidates if str(each.keys) not in seen), None)
-        if best.passed or candidate is None:
+        if best.passed or candidate is None or _LACKING.search(best.message):
             break
         seen.add(str(candidate.keys))
         attempt = _attempt(candidate, compile_)
-        if attempt and (attempt.passed or attempt.progress >= best.progress):
+        is_new = attempt and (attempt.progress > best.progress or attempt.message != best.message)
+        if attempt and (attempt.passed or (is_new and attempt.progress >= best.progress)):
             best = attempt
-    if best.passed or best.progress == (0, 0):  # the compiler did not reach the kernel
+    if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):  # no other value would help
         return best.start
     guess = best.start.guess
     assert guess is not None
-    unknown = guess.unknown or (guess.guessed & {*best.names, *guess.constexprs} & guess.constexprs.keys())
+    constants = guess.guessed & guess.constexprs.keys()
+    unknown = constants & computed_from(best.names, kernel) or guess.unknown or constants
     return replace(best.start, unknown=tuple(sorted(unknown)))
 
 
