@@ -41,21 +41,6 @@ def test_one_dump_of_one_function() -> None:
     assert text_of(1, "first") == ["func.func @first() {", "  %0 = t.add", "  return", "}"]
 
 
-def test_the_function_ends_where_it_was_indented() -> None:
-    assert text_of(2, "first")[0] == "  func.func private @first(%arg0: f32) {"
-    assert text_of(2, "first")[-1] == "  }"
-    assert len(text_of(2, "first")) == 5
-
-
-def test_the_whole_dump_without_a_function() -> None:
-    assert text_of(2, None)[0] == "module {"
-    assert len(text_of(2, None)) == 9
-
-
-def test_a_missing_dump_has_no_text() -> None:
-    assert text_of(3, None) == []
-
-
 def test_long_texts_are_cut() -> None:
     reader = DumpText(PassName("TilePass", "t-tile"), 1, None)
     reader.feed(b"// -----// IR Dump After TilePass (t-tile) //----- //\n" + b"  line\n" * 5000 + b"x" * 10_000 + b"\n")

@@ -112,18 +112,6 @@ def test_equal_up_to_the_failing_pass_is_no_divergence() -> None:
     assert judge(good, bad).persistent is None
 
 
-def test_a_failing_pass_of_the_program_ignores_device_functions() -> None:
-    start = ("Import", module(func("main", "t.add")))
-    good = traced(start, ("Outline", module(MAIN, device=(func("kernel", "t.x"),))), ("Kernel", func("kernel", "t.y")))
-    bad = traced(
-        start,
-        ("Outline", module(MAIN, device=(func("kernel", "t.x"),))),
-        ("Kernel", func("kernel", "t.other")),
-        ("Place Failed", module(MAIN, device=(func("kernel", "t.other"),))),
-    )
-    assert judge(good, bad).persistent is None
-
-
 def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed() -> None:
     start = ("Outline", module(MAIN, device=TWO))
     good = traced(start, ("Tile", func("main$0_add", "t.a")), ("Tile", func("main$1_mul", "t.m")), ("End", module(MAIN)))
@@ -143,23 +131,6 @@ def test_a_function_is_found_again_under_another_number() -> None:
     found = judge(good, bad)
     assert (found.good, found.bad) == ("f_dispatch_1_mul", "f_dispatch_0_mul")
     assert found.persistent is None
-
-
-def test_a_dump_of_one_function_keeps_the_others() -> None:
-    both = module(func("main", "t.add"), func("other", "t.mul"))
-    trace = traced(("Import", both), ("Fold", func("main", "t.folded")))
-    at_once = traced(("Import", module(func("main", "t.folded"), func("other", "t.mul"))))
-    assert trace.program[-1].fingerprint == at_once.program[-1].fingerprint
-
-
-def test_a_function_that_a_lowering_adds_has_no_counterpart() -> None:
-    tiled = (func("main$0_add", "t.tile", "t.add"), func("main$1_mul", "t.tile", "t.mul"))
-    start = (("Outline", module(MAIN, device=TWO)), ("Tile", module(MAIN, device=tiled)))
-    good = traced(*start, ("Lower", module(MAIN, device=TWO)))
-    bad = traced(*start, ("Lower", module(MAIN, device=(*TWO, func("library", "t.call", "t.add")))))
-    found = judge(good, bad)
-    assert found.persistent is not None
-    assert found.persistent.aligned.pass_name == "Lower"
 
 
 def test_the_functions_of_a_named_kernel_are_followed() -> None:
@@ -232,20 +203,6 @@ def test_the_pass_that_gave_the_failing_operation_its_shape(monkeypatch: pytest.
     assert named(good.replace("A:f16", "A:f16;4"), bad.replace("A:f16", "A:f32;8")) == "A"  # choices weigh more
 
 
-def test_types_count_for_a_failing_operation_that_was_created_with_other_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = kernel("f32")
-
-    def trace(kind: str, *more: tuple[str, Op]) -> Trace:
-        made = Op("t.func", regions=((Op("t.new", (kind,)),),), attributes={"sym_name": f'"{KERNEL}"'})
-        return traced(("Outline", module(MAIN, device=(start,))), ("Tile", kernel(kind)), ("Create", made), *more)
-
-    monkeypatch.setattr(f"{__name__}.WORDS", replace(WORDS, followed="t.new"))
-    good, bad = trace("f16", ("Later", kernel("f16", "f16"))), trace("f64", ("Later Failed", kernel("f64")))
-    found = judge(good, bad)
-    assert found.persistent is not None
-    assert found.persistent.aligned.pass_name == "Tile"
-
-
 @pytest.mark.parametrize(
     ("good", "bad", "expected"),
     [
@@ -269,16 +226,6 @@ def test_choices_are_traced_to_the_pass_that_changed_the_types(good: str, bad: s
     assert tuple(names) == expected
 
 
-def test_a_function_before_the_last_dump_may_differ_where_nothing_fails() -> None:
-    start = ("Outline", module(MAIN, device=TWO))
-    last = ("Lower", func("main$1_mul", "t.m"))
-    good = traced(start, ("Lower", func("main$0_add", "t.a")), last)
-    bad = traced(start, ("Lower", func("main$0_add", "t.b")), last)
-    found = judge(good, bad)
-    assert found.bad == "main$0_add"
-    assert found.persistent is not None
-
-
 def test_passes_that_changed_one_side_only() -> None:
     start = ("Import", module(func("main", "t.add", "t.mul")))
     good = traced(start, ("Hoist", module(func("main", "t.hoisted"))), ("Fuse", module(func("main", "t.fused"))))
@@ -286,9 +233,3 @@ def test_passes_that_changed_one_side_only() -> None:
     assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, False)))] == ["Pad", "Hoist"]
     assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, True)))] == ["Pad"]
     assert [name.name for name in one_sided_passes(TracePair(good, bad, {"Hoist": "Pad"}, (False, False)))] == []
-
-
-def test_a_pass_that_leaves_nothing_to_compare_counts_as_one_sided() -> None:
-    start = ("Import", module(func("main", "t.add")))
-    good, bad = traced(start), traced(start, ("HoistPass", module(func("main", "t.add"))))
-    assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, False)))] == ["HoistPass"]

@@ -83,12 +83,6 @@ def test_the_json_has_the_suspects() -> None:
     assert answer["function"] == {"good": "kernel", "bad": "kernel"}
 
 
-def test_a_pass_with_other_choices_is_suspected_too() -> None:
-    found = replace(DIVERGING, decided=DivergingPass(PassName("ChoosePass"), PassName("ChoosePass"), "kernel"))
-    assert found.passes == ("TilePass", "ChoosePass")
-    assert "then" in text_of(found)
-
-
 def test_each_other_status_has_its_sentence() -> None:
     none = replace(DIVERGING, persistent=None, first=None, phases=())
     assert "CheckPass" in sentence(replace(none, status=ComparisonResult.FAILING))
@@ -97,10 +91,3 @@ def test_each_other_status_has_its_sentence() -> None:
     assert "why" in sentence(replace(none, status=ComparisonResult.INCONCLUSIVE, reason="why"))
     assert replace(none, status=ComparisonResult.FAILING).passes == ("CheckPass",)
     assert replace(none, status=ComparisonResult.SAME).passes == ()
-
-
-def test_the_phase_of_the_suspected_pass_is_known() -> None:
-    collapse = PassName("CollapseDimensionsPass", "iree-dispatch-creation-collapse-dimensions")
-    at = DivergingPass(None, collapse, None)
-    assert replace(DIVERGING, persistent=at).phase == "dispatch-creation"
-    assert replace(DIVERGING, status=ComparisonResult.SAME, persistent=None).phase is None

@@ -36,15 +36,6 @@ def test_the_file_that_defines_the_pass_then_those_with_its_decisions(clone: tup
     assert source_files(PassName("TilePass", "t-tile"), *clone, BESIDE) == ("lib/Tile.cpp", "lib/Config.cpp")
 
 
-def test_the_commit_is_searched_and_not_the_work_tree(clone: tuple[Repository, str]) -> None:
-    repository, _ = clone
-    assert source_files(PassName("TilePass"), repository, "HEAD", {}) == ("lib/Moved.cpp",)
-
-
-def test_a_class_without_the_suffix_is_found(clone: tuple[Repository, str]) -> None:
-    assert source_files(PassName("FoldOldPass"), *clone, {}) == ("lib/Old.cpp",)
-
-
 @pytest.mark.parametrize("name", ["Canonicalizer", "Tile", "Ti.ePass", "'pipeline'"])
 def test_passes_of_dependencies_have_no_file(name: str, clone: tuple[Repository, str]) -> None:
     expected = ("lib/Tile.cpp",) if name == "Tile" else ()

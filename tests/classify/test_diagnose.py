@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.classify.samples import ASSERTION, DUMP, LEGALIZE, SHARED_3_4, STACK, TRANSLATION
+from tests.classify.samples import ASSERTION, DUMP, LEGALIZE, TRANSLATION
 from triage.classify import NO_PASS, Diagnosis, FailingPass, PassScanner, diagnose, packaged_rules
 from triage.model.execution import Captured, Ending, Execution
 
@@ -47,12 +47,6 @@ def test_a_successful_run_has_only_warnings() -> None:
     assert [failure.failure_class for failure in remarked.warnings] == ["clone-to-consumers-non-convergence"]
 
 
-def test_a_known_message_needs_no_pass() -> None:
-    diagnosis = diagnosed(ran(SHARED_3_4 + TRANSLATION))
-    assert [failure.failure_class for failure in diagnosis.failures] == ["shared-memory-overflow"]
-    assert not diagnosis.needs_pass
-
-
 @pytest.mark.parametrize(
     "stderr, name, expected",
     [
@@ -74,13 +68,6 @@ def test_the_failing_pass_identifies_an_unexplained_failure(stderr: str, name: s
     assert not second.needs_pass
     assert second.failures[0].failure_class == expected
     assert second.failures[0].failing_pass == name
-
-
-def test_silent_failures_are_identified_by_their_pass() -> None:
-    first, second = (diagnosed(ran(), name).failures[0] for name in ("APass", "BPass"))
-    assert first.signature == "silent-failure:APass"
-    assert second.signature == "silent-failure:BPass"
-    assert diagnosed(ran(), FailingPass("XPass", "iree-hal-x")).failures[0].phase == "hal"
 
 
 def test_silent_and_reported_failures_of_a_pass_share_a_signature() -> None:
@@ -123,12 +110,6 @@ def test_how_a_process_ended(execution: Execution, expected: str) -> None:
     diagnosis = diagnosed(execution)
     assert diagnosis.failures[0].signature == expected or diagnosis.failures[0].failure_class == expected
     assert diagnosis.warnings == ()
-
-
-def test_an_error_before_a_crash_is_the_cause() -> None:
-    failures = diagnosed(ran(LEGALIZE + STACK, ending=Ending.SIGNALLED, signal=11)).failures
-    assert [failure.failure_class for failure in failures] == ["legalization", "segfault"]
-    assert failures[1].signature.startswith("segfault:GPU::getMmaSchedule")
 
 
 @given(
@@ -215,14 +196,6 @@ def test_remarks_and_printed_ir_are_not_messages(output: str) -> None:
     assert (failure.failure_class, failure.headline) == ("silent-failure", "failed without a message")
 
 
-def test_an_unknown_message_identifies_its_failure_independent_of_the_path() -> None:
-    first, moved, other = (
-        diagnosed(ran(text)).failures[0].signature
-        for text in (PROTOC, PROTOC.replace("tmp/m", "home/x/y"), PROTOC.replace("uses editions", "is empty"))
-    )
-    assert first == moved != other
-
-
 def test_a_traceback_on_stdout_says_more_than_a_banner_on_stderr() -> None:
     banner = "t.py:5: error: INTERNAL ERROR -- Please try using the main branch:\nversion: 0.990\n"
     trace = (
@@ -234,13 +207,6 @@ def test_a_traceback_on_stdout_says_more_than_a_banner_on_stderr() -> None:
     run = Execution(("checker",), Ending.EXITED, 2, None, 0.1, 0.1, 1.0, Captured(trace), Captured(banner))
     [failure] = diagnose(run, packaged_rules()).failures
     assert failure.signature == "python-exception:AssertionError must not be unpacked in typeops.is_singleton"
-
-
-def test_a_message_on_stderr_says_more_than_a_traceback_on_stdout() -> None:
-    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x\n'
-    error = Captured("m.mlir:1:1: error: no such thing\n")
-    run = Execution(("c",), Ending.EXITED, 1, None, 0.1, 0.1, 1.0, Captured(trace), error)
-    assert diagnose(run, packaged_rules()).failures[0].failure_class == "unknown"
 
 
 MADE = "m.mlir:5:10: error: expected type of operand #0 to be a pointer\n"

@@ -48,14 +48,6 @@ def test_any_cut_gives_the_same_failures(cuts: list[int]) -> None:
     assert scan_output(*(EVERYTHING[a:b] for a, b in itertools.pairwise(offsets))) == EXPECTED
 
 
-def test_a_pytest_log_from_github_actions() -> None:
-    (failure,) = scan_output(stamped(PYTEST_LOG))
-    assert failure.failure_class == "shared-memory-overflow"
-    assert failure.details["bytes_used"] == 74896
-    assert failure.location == "/tmp/tmp2rl6kqyu/model.mlir:5492:12"
-    assert failure.line == 18
-
-
 def test_timestamps_columns_and_colours_do_not_matter() -> None:
     for log in (PYTEST_LOG, NINJA_LOG, QUIET_LOG):
         assert scan_output(stamped(log)) == scan_output(log.encode())
@@ -63,14 +55,6 @@ def test_timestamps_columns_and_colours_do_not_matter() -> None:
         assert scan_output(tabbed.encode()) == scan_output(log.encode())
         ninja = "".join(f"\x1b[31m{line}\x1b[0m\r\n" for line in log.splitlines())
         assert [f.signature for f in scan_output(ninja.encode())] == [f.signature for f in scan_output(log.encode())]
-
-
-def test_several_failures_in_one_log() -> None:
-    legalization, assertion = scan_output(NINJA_LOG.encode())
-    assert legalization.signature == "legalization:arith.bitcast"
-    assert assertion.failure_class == "assertion"
-    assert assertion.failing_pass == "LLVMGPUSelectLoweringStrategyPass"
-    assert assertion.details["file"] == "Casting.h"
 
 
 @pytest.mark.parametrize("wrap", [str.encode, stamped])
@@ -93,12 +77,6 @@ def test_repeated_failures_are_counted() -> None:
     assert (failure.count, failure.line, failure.location) == (2, 2, "m.mlir:90:1")
 
 
-def test_a_count_of_errors_is_a_failure_unless_it_is_zero() -> None:
-    none = "[ERROR] count: 0\n" * 200
-    assert scan_output(none.encode()) == ()
-    assert [failure.line for failure in scan_output(f"{none}[ERROR] count: 7\n".encode())] == [201]
-
-
 def test_a_consequence_is_reported_only_without_a_cause() -> None:
     assert classes_in(TRANSLATION) == ["translation-failed"]
     assert classes_in(TRANSLATION + LEGALIZE) == ["legalization"]
@@ -112,12 +90,6 @@ def test_a_stack_belongs_to_the_message_before_it() -> None:
     assert crash.phase == "executable-targets"
     (columns,) = scan_output(COLUMNS.encode())
     assert columns.signature == "segfault:SparseForward::visitRegionSuccessors"
-
-
-def test_two_different_crashes_are_two_failures() -> None:
-    other = STACK.replace("getMmaSchedule", "other")
-    assert len(scan_output((STACK + other).encode())) == 2
-    assert [failure.count for failure in scan_output((STACK + STACK).encode())] == [2]
 
 
 def test_a_failing_pass_is_assigned_to_its_error() -> None:

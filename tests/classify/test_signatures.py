@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.classify.samples import scan_output
 from triage.classify.findings import normalised
-from triage.classify.stack_dump import parse_frame, signal_name, symbol_of
+from triage.classify.stack_dump import signal_name, symbol_of
 
 MESSAGES = (
     "{path}:{line}:{col}: error: 'linalg.generic' op inferred input/output operand #{n} has shape's dimension #{m} to be {a}, but found {b}\n",
@@ -62,11 +62,6 @@ def test_different_failures_have_different_signatures(first: str, second: str) -
     assert signatures_in(first) != signatures_in(second)
 
 
-def test_the_operation_that_names_a_device_does_not_change_the_signature() -> None:
-    text = "error: '{}' op references a promised device that was not declared: #hal.device.promise<@__device_7>"
-    assert signatures_in(text.format("flow.tensor.transfer")) == signatures_in(text.format("hal.tensor.import"))
-
-
 @pytest.mark.parametrize(
     "message, expected",
     [
@@ -107,14 +102,6 @@ def test_normalised_message(message: str, expected: str) -> None:
 )
 def test_symbol_of_a_frame(text: str, symbol: str) -> None:
     assert symbol_of(text) == symbol
-
-
-def test_both_frame_formats_are_read() -> None:
-    numbered, columns = parse_frame("#12 0x00007f a::b(int) x.cpp:1:2"), parse_frame("12 lib.so 0x00007f0000 a::b(int) + 12")
-    assert numbered == columns
-    assert numbered is not None
-    assert (numbered.index, numbered.symbol) == (12, "a::b")
-    assert parse_frame("#map = affine_map<(d0) -> (d0)>") is None
 
 
 @pytest.mark.parametrize(

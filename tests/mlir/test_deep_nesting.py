@@ -63,8 +63,3 @@ def test_regions_nested_too_deeply_are_refused(depth: int, tmp_path: Path) -> No
 
 def test_deep_regions_that_are_accepted_can_be_used(tmp_path: Path) -> None:
     read(nested(95), tmp_path)
-
-
-def test_a_chain_of_aliases_is_printed(tmp_path: Path) -> None:
-    chain = "".join(f"#a{number} = #a{number + 1}\n" for number in range(20_000))
-    assert print_module(parse_module(chain + program(attribute="#a0"))).count("#a") == 2 * 20_000 + 1

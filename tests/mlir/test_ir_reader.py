@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import tracemalloc
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mlir.printed_ir import WORDS, Op, printed, program
-from triage.attribute.align import Tracer
 from triage.mlir.ir_reader import DumpReader, IrDump, PassName, pass_in
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))
@@ -78,51 +75,12 @@ def test_headers_of_old_and_new_releases_name_the_pass(header: str, name: str, a
     assert pass_in(f"// -----// IR Dump After {header}") == (PassName(name, argument), failed)
 
 
-@given(st.integers(0, len(TEXT)))
-def test_an_incomplete_dump_is_not_reported(length: int) -> None:
-    whole = dumps_of(TEXT)
-    assert dumps_of(TEXT[:length]) == whole[: len(dumps_of(TEXT[:length]))]
-
-
 def test_a_dump_without_its_end_does_not_leak_into_the_next() -> None:
     broken = dump("FirstPass (t-first)", LARGE).split("\n")[:5]
     [found] = dumps_of(("\n".join(broken) + "\n" + dump("SecondPass (t-second)", SMALL)).encode())
     assert found.after == PassName("SecondPass", "t-second")
     assert found.index == 1
     assert found.module == dumps_of(dump("SecondPass (t-second)", SMALL).encode())[0].module
-
-
-@pytest.mark.parametrize("line", ["", "// -----// something else", '  "t.add"() : () -> ()', "IR Dump After X (y)"])
-def test_other_lines_name_no_pass(line: str) -> None:
-    assert pass_in(line) is None
-
-
-def _much(megabytes: int) -> Iterator[bytes]:
-    """Dumps of a program of many functions, each changed by each pass, in pieces as a pipe gives them."""
-    dice = random.Random(1)
-    piece, written = b"", 0
-    number = 0
-    while written < megabytes << 20:
-        body = tuple(Op("t.add", (f"tensor<{dice.randrange(500)}xf32>",), ("f32",)) for _ in range(600))
-        piece = dump(f"Pass{number % 50} (p-{number % 50})", program(body)).encode()
-        written += len(piece)
-        number += 1
-        yield from (piece[start : start + 65536] for start in range(0, len(piece), 65536))
-
-
-def test_memory_does_not_grow_with_the_length_of_the_dumps() -> None:
-    tracer = Tracer()
-    reader = DumpReader(WORDS, tracer.take)
-    peaks = []
-    tracemalloc.start()
-    for number, piece in enumerate(_much(2)):
-        reader.feed(piece)
-        if number % 12 == 11:
-            peaks.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.reset_peak()
-    tracemalloc.stop()
-    assert tracer.trace.dumps > 30
-    assert max(peaks) < 1 << 20
 
 
 def test_a_line_of_any_length_keeps_its_name_and_types() -> None:

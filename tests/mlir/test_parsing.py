@@ -7,11 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from tests.conftest import ROOT
 from tests.mlir.conftest import Readers
-from tests.mlir.programs import programs
 from triage.mlir import UnparsableError, parse_module, print_module
 from triage.mlir.tree import closing, entries, split, symbols
 
@@ -40,16 +38,6 @@ def test_every_bundled_model_is_printed_as_the_toolchain_prints_it(readers: Read
     assert read >= 18
 
 
-@pytest.mark.real
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=programs())
-def test_random_programs_are_printed_as_the_toolchain_prints_them(readers: Readers, text: str) -> None:
-    reader = readers("3.5.0")
-    canonical = reader.valid(text)
-    assert canonical is not None
-    assert reader.valid(print_module(parse_module(canonical))) == canonical
-
-
 def test_operations_have_the_lines_of_the_source() -> None:
     text = (
         '#loc = loc(unknown)\n"builtin.module"() ({\n  "t.a"() : () -> () loc(#loc2)\n  "t.b"() : () -> () loc("x":7:3)\n'
@@ -66,12 +54,6 @@ def test_control_flow_between_blocks_is_kept() -> None:
         '    "cf.br"()[^bb2] : () -> ()\n  ^bb2:\n    "func.return"() : () -> ()\n  }) : () -> ()\n}) : () -> ()\n'
     )
     assert print_module(parse_module(text)) == text
-
-
-def test_resources_behind_the_module_are_kept() -> None:
-    text = '"builtin.module"() ({\n}) : () -> ()\n\n{-#\n  dialect_resources: {builtin: {w: "0x0400"}}\n#-}\n'
-    assert parse_module(text).trailer.endswith("#-}")
-    assert 'w: "0x0400"' in print_module(parse_module(text))
 
 
 @pytest.mark.parametrize(
