@@ -240,30 +240,21 @@ class Chain:
     end: SourcePosition | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Link:
-    """The last operation of a chain of in-place operations, and the chain before it."""
-
-    length: int
-    operation: Operation
-    before: _Link | None
-
-
 @dataclass(slots=True)
 class _ChainWalk:
     """Walks the functions of a program.
 
     Attributes:
-        tied: Value -> the longest chain of in-place operations to it; a global is known by its name.
+        tied: Value -> the length of the longest chain of in-place operations to it; a global is known by its name.
         moved: Value -> the largest number of transfers on the way to it.
         longest: The longest chain of in-place operations.
         transfers: Device -> the longest chain of transfers to it.
     """
 
     program: LintProgram
-    tied: dict[Value | str, _Link | None] = field(default_factory=dict)
+    tied: dict[Value | str, int] = field(default_factory=dict)
     moved: dict[Value, int] = field(default_factory=dict)
-    longest: _Link | None = None
+    longest: Chain = Chain()
     transfers: dict[str, Chain] = field(default_factory=dict)
 
     def block(self, block: Block) -> None:
@@ -277,7 +268,7 @@ class _ChainWalk:
             self._move(operation)
 
     def _follow(self, target: Value, source: Value) -> None:
-        self.tied[target] = max(self.tied.get(target), self.tied.get(source), key=_length)
+        self.tied[target] = max(self.tied.get(target, 0), self.tied.get(source, 0))
         self.moved[target] = max(self.moved.get(target, 0), self.moved.get(source, 0))
 
     def _tie(self, operation: Operation) -> None:
@@ -285,7 +276,7 @@ class _ChainWalk:
         if operation.name in words.stores and operation.operands:
             self.tied[operation.attribute("global") or ""] = self._link(operation, operation.operands[0])
         elif operation.name in words.loads and operation.results:
-            self.tied[operation.results[0]] = self.tied.get(operation.attribute("global") or "")
+            self.tied[operation.results[0]] = self.tied.get(operation.attribute("global") or "", 0)
         elif (index := words.updates.get(operation.name)) is not None and operation.results:
             self.tied[operation.results[0]] = self._link(operation, operation.operands[index])
         elif operation.name in words.passes_on:
@@ -294,14 +285,13 @@ class _ChainWalk:
         for source, target in leaving(operation):
             self._follow(target, source)
             if is_loop(operation) and is_tensor(source):
-                self.tied[target] = max(self.tied[target], self._link(operation, source), key=_length)
+                self.tied[target] = max(self.tied[target], self._link(operation, source))
 
-    def _link(self, operation: Operation, source: Value) -> _Link:
-        before = self.tied.get(source)
-        link = _Link(_length(before) + 1, operation, before)
-        if link.length > _length(self.longest):
-            self.longest = link
-        return link
+    def _link(self, operation: Operation, source: Value) -> int:
+        length = self.tied.get(source, 0) + 1
+        if length > self.longest.length:
+            self.longest = Chain(length, operation.position)
+        return length
 
     def _move(self, operation: Operation) -> None:
         if not self.program.references or is_control_flow(operation):
@@ -316,24 +306,6 @@ class _ChainWalk:
             self.moved |= dict.fromkeys(operation.results, count)
 
 
-def _length(link: _Link | None) -> int:
-    return link.length if link else 0
-
-
-def chains_of(program: LintProgram) -> Iterator[tuple[Operation, list[Operation]]]:
-    """Yield each function with the operations of its longest chain of in-place operations, in their order."""
-    for function in program.functions:
-        walk = _ChainWalk(program)
-        for block in function.regions[0].blocks:
-            walk.block(block)
-        chain: list[Operation] = []
-        link = walk.longest
-        while link:
-            chain.append(link.operation)
-            link = link.before
-        yield function, chain[::-1]
-
-
 def long_chains(program: LintProgram) -> Iterator[LintFinding]:
     """Report long chains as advice: the shape of a program does not determine the number of iterations."""
     walk = _ChainWalk(program)
@@ -341,12 +313,12 @@ def long_chains(program: LintProgram) -> Iterator[LintFinding]:
         walk.tied.clear()  # a chain of globals ends with its function
         for block in function.regions[0].blocks:
             walk.block(block)
-    if walk.longest and walk.longest.length > _MAX_LENGTH:
+    if walk.longest.length > _MAX_LENGTH:
         text = (
             f"this is the last of {walk.longest.length} in-place operations in a row; the affinity solver walks the whole chain"
             " and gives up after a number of iterations that differs between releases"
         )
-        yield LintFinding("long-chain", Severity.ADVICE, text, walk.longest.operation.position)
+        yield LintFinding("long-chain", Severity.ADVICE, text, walk.longest.end)
     for device, chain in walk.transfers.items():
         if chain.length > _MAX_LENGTH:
             text = f"this is the last of {chain.length} transfers in a row, on @{device}"
