@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,11 +13,10 @@ from filelock import FileLock
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment
-from triage.model.errors import EnvironmentFailure, Interrupted
-from triage.toolchains import install_cache
+from triage.model.errors import EnvironmentFailure
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
-from triage.toolchains.install_cache import USE, InUse, is_intact, prune, stored, sweep
+from triage.toolchains.install_cache import is_intact, prune, stored, sweep
 from triage.toolchains.workspace import Workspace
 
 NAME = "iree-base-compiler"
@@ -83,12 +79,6 @@ def test_a_wheel_with_another_content_is_refused(loopback: LoopbackIndex, tmp_pa
     make_wheel(loopback.folder, "1.1.0", payload=b"\x7fELF something else")
     with pytest.raises(EnvironmentFailure, match=r"from 127\.0\.0\.1:\d+ is another file"):
         install(Workspace(tmp_path / "home"), NAME, wanted, index_of(loopback, tmp_path))
-
-
-def test_an_index_without_hashes_works_too(loopback: LoopbackIndex, tmp_path: Path) -> None:
-    loopback.hashed = False
-    loopback.publish()
-    assert is_intact(put(loopback, "1.1.0", tmp_path))
 
 
 def test_many_at_once_install_each_once(loopback: LoopbackIndex, tmp_path: Path) -> None:
@@ -207,24 +197,6 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
     assert not folder.exists()
 
 
-def test_prune_leaves_alone_what_another_prune_removed_meanwhile(
-    loopback: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, other = put(loopback, "1.0.0", tmp_path), put(loopback, "1.1.0", tmp_path)
-    listed = stored(tmp_path / "home/toolchains")
-    shutil.rmtree(folder)
-    monkeypatch.setattr(install_cache, "stored", lambda _: listed)
-    assert [each.folder for each in prune(tmp_path / "home", keep=0)] == [other]
-
-
-def test_prune_removes_damaged_installs_first(loopback: LoopbackIndex, tmp_path: Path) -> None:
-    good, broken = put(loopback, "1.0.0", tmp_path), put(loopback, "1.1.0", tmp_path)
-    in_use = InUse(threading.Event())
-    in_use.add(good)
-    program(broken).unlink()
-    assert [one.folder for one in prune(tmp_path / "home", keep=1 << 40)] == [broken]
-
-
 @pytest.mark.parametrize(
     ("days", "taken"),
     [
@@ -271,15 +243,3 @@ def test_what_a_killed_install_or_prune_left_is_removed(tmp_path: Path) -> None:
         sweep(tmp_path)
     assert not [folder for folder in left if folder.exists()]
     assert used.exists()
-
-
-def test_waiting_for_a_prune_of_another_process_ends_with_the_stop(tmp_path: Path) -> None:
-    stop = threading.Event()
-    with (tmp_path / USE).open("ab") as lock, ThreadPoolExecutor(1) as pool:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        waiting = pool.submit(InUse(stop).add, tmp_path)
-        stop.set()
-        try:
-            assert isinstance(waiting.exception(timeout=30), Interrupted)
-        finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)

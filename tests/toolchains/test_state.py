@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import random
 import sqlite3
 import subprocess
@@ -14,7 +13,7 @@ import pytest
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.toolchains.home import open_home
-from triage.toolchains.workspace import SCHEMA_VERSION, CostModel, StateSection, StateStore
+from triage.toolchains.workspace import SCHEMA_VERSION, StateSection, StateStore
 
 VALUES = [0, 1.5, "text", "nul \0 and ünïcödé 🙂", [1, [2]], {"a": None}, True]
 
@@ -114,42 +113,6 @@ def test_a_flipped_bit_ends_no_run(path: Path, seed: int) -> None:
         assert "newer version" in str(error)  # noqa: PT017 - the flip hit the schema number
 
 
-@pytest.mark.parametrize("value", ["{", "NaN", "[" * 100_000, b"\xff\xfe", b"\0", 3.5, "2", "", "1 00000000", "9" * 5_000])
-def test_a_damaged_value_counts_as_unknown(path: Path, value: object) -> None:
-    section(path).put("k", 1)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE entries SET value = ?", (value,))
-    assert section(path).get("k") is None
-    section(path).update("k", lambda past: 2)
-    assert section(path).get("k") == 2
-
-
-def test_a_value_under_the_key_of_another_is_unknown(path: Path) -> None:
-    section(path).put("k", 1)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE entries SET key = 'l'")
-    assert section(path).get("l") is None
-
-
-@pytest.mark.parametrize("stored", [5, "text", None, {"a": 1}, [], ["text", None, float("nan"), -1, True], [[1]]])
-def test_stored_durations_of_another_type_are_ignored(path: Path, stored: object) -> None:
-    timings = section(path, "costs")
-    timings.put("kind", stored)
-    costs = CostModel(timings)
-    assert costs.seconds("kind", 7.0) == 7.0
-    costs.learn("kind", 2.0)
-    assert costs.seconds("kind", 7.0) == 2.0
-
-
-def test_values_of_a_version_without_checksums_get_them(path: Path) -> None:
-    section(path).put("k", [1])
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE entries SET value = '[1]'")
-        db.execute("PRAGMA user_version = 1")
-    assert section(path).get("k") == [1]
-    assert version(path) == SCHEMA_VERSION
-
-
 def test_waiting_for_a_locked_file_ends_with_the_stop(path: Path) -> None:
     stop = threading.Event()
     StateStore(path).section("s").put("k", 1)
@@ -159,29 +122,6 @@ def test_waiting_for_a_locked_file_ends_with_the_stop(path: Path) -> None:
         stop.set()
         assert isinstance(waiting.exception(timeout=30), Interrupted)
     assert section(path).get("k") == 1
-
-
-def test_a_damaged_schema_is_a_corrupt_file(path: Path) -> None:
-    section(path).put("k", 1)
-    path.write_bytes(path.read_bytes().replace(b"section TEXT", b"sektion TEXT"))
-    assert section(path).get("k") is None
-    section(path).put("k", 2)
-    assert section(path).get("k") == 2
-
-
-def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"garbage" * 1000)
-    code = """
-import sys
-from pathlib import Path
-from triage.toolchains.workspace import StateStore
-section = StateStore(Path(sys.argv[1])).section("s")
-section.put(sys.argv[2], 1)
-"""
-    others = [subprocess.Popen([sys.executable, "-c", code, str(path), str(number)]) for number in range(4)]
-    assert [process.wait() for process in others] == [0] * 4
-    assert [section(path).get(str(number)) for number in range(4)] == [1] * 4
 
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
@@ -198,26 +138,6 @@ def test_a_file_that_cannot_be_written_is_an_environment_failure(tmp_path: Path)
     (tmp_path / "home").write_text("a file")
     with pytest.raises(EnvironmentFailure, match="cannot create"):
         section(tmp_path / "home" / "state.db").put("k", 1)
-
-
-def test_a_removed_file_is_created_again(path: Path) -> None:
-    store = section(path)
-    store.put("k", 1)
-    path.unlink()
-    assert store.get("k") is None
-
-
-def test_files_of_earlier_versions_are_imported_once(path: Path) -> None:
-    """What takes minutes to find out again: builds that failed."""
-    logs = path.parent / "logs"
-    logs.mkdir(parents=True)
-    (logs / "build-tiny-0123.json").write_text(json.dumps({"reason": "does not build"}))
-    (logs / "build-broken.json").write_text("{")
-    failed = section(path, "failed builds")
-    assert failed.get("build-tiny-0123") == {"reason": "does not build"}
-    assert failed.get("build-broken") is None
-    (logs / "build-later.json").write_text(json.dumps({"reason": "x"}))
-    assert section(path, "failed builds").get("build-later") is None
 
 
 def test_threads_may_open_a_home_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

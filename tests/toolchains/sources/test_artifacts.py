@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from triage.git_history import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.toolchains.install_cache import is_intact
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts, WorkflowRuns, token_for
-from triage.toolchains.sources.base import Offer
 from triage.toolchains.workspace import Workspace
 
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
@@ -85,21 +83,6 @@ def test_a_second_run_of_a_commit_stands_in_for_the_first(
     assert offer.untestable is None
 
 
-def test_a_second_attempt_of_a_run_replaces_its_artifact(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
-) -> None:
-    """The first attempt's artifact is stored, and gone from the server."""
-    number = run(github, timeline, 1, wheel)
-    [offer] = source(workspace).offers(timeline, range(1, 2))
-    assert offer.item == str(number + 1000)
-    github.runs[0]["run_attempt"] = 2
-    github.artifacts[number][0]["id"] = 7777
-    github.archives[7777] = github.archives.pop(number + 1000)
-    [offer] = source(workspace).offers(timeline, range(1, 2))
-    assert offer.item == "7777"
-    assert is_intact(source(workspace).obtain(offer))
-
-
 def test_an_artifact_is_obtained_once(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes) -> None:
     run(github, timeline, 1, wheel)
     mine = source(workspace)
@@ -114,19 +97,6 @@ def test_an_artifact_is_obtained_once(github: LoopbackGitHub, timeline: Timeline
     [again] = source(workspace).offers(timeline, range(1, 2))
     assert (again.seconds, again.untestable) == (0, None)
     assert github.asked["artifacts"] == 1  # remembered
-
-
-def test_another_package_of_an_artifact_has_its_own_folder(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, tmp_path: Path
-) -> None:
-    runtime = make_wheel(tmp_path, "3.5.0.dev0+abc", distribution="iree-base-runtime", payload=b"runtime")
-    run(github, timeline, 1, archive(make_wheel(tmp_path, "3.5.0.dev0+abc"), runtime))
-    [offer] = source(workspace).offers(timeline, range(1, 2))
-    folder = source(workspace, wheel="iree_base_compiler-*.whl").obtain(offer, "iree-base-runtime")
-    assert (folder / "iree-base-runtime.bin").read_bytes() == b"runtime"
-    assert folder != source(workspace).obtain(offer)
-    with pytest.raises(Unobtainable, match="has no iree-something"):
-        source(workspace).obtain(offer, "iree-something")
 
 
 def test_all_pages_are_read_and_a_capped_search_is_split(
@@ -162,22 +132,6 @@ def test_a_damaged_archive_is_unobtainable(
     with pytest.raises(Unobtainable, match=message):
         mine.obtain(offer)
     assert not [path for path in workspace.toolchains.iterdir() if not path.name.endswith(".lock")]
-
-
-def test_every_way_to_cut_or_spoil_an_archive(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
-) -> None:
-    run(github, timeline, 1, wheel)
-    mine = source(workspace)
-    [offer] = mine.offers(timeline, range(1, 2))
-    for cut in (10, len(wheel) // 2, len(wheel) - 30):
-        github.archives[1001] = wheel[:cut]
-        with pytest.raises(Unobtainable, match=r"damaged|cannot install|has no"):
-            mine.obtain(offer)
-    for at in range(60, 200, 20):  # within the wheel's data: only its checksum differs
-        github.archives[1001] = wheel[:at] + b"\xff\xfe\xfd" + wheel[at + 3 :]
-        with pytest.raises(Unobtainable, match=r"damaged|cannot install|has no"):
-            mine.obtain(offer)
 
 
 def test_an_artifact_that_expired_since_is_unobtainable(
@@ -236,11 +190,6 @@ def test_each_refusal_has_a_message(
         nobody.obtain(offer)
 
 
-def test_an_empty_range_asks_nothing(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace) -> None:
-    assert list(source(workspace).offers(timeline, range(3, 3))) == []
-    assert not github.asked
-
-
 def test_a_token_is_shown_to_github_and_named_servers_only() -> None:
     env = {"GITHUB_TOKEN": "secret"}
     assert token_for("https://api.github.com", env) == "secret"
@@ -250,11 +199,3 @@ def test_a_token_is_shown_to_github_and_named_servers_only() -> None:
     assert token_for("https://ghe.example.org/api/v3", env | {"GH_ENTERPRISE_TOKEN": "other"}) == "other"
     assert token_for("https://api.github.com", {"GH_TOKEN": "gh"}) == "gh"
     assert token_for("https://api.github.com", {}) is None
-
-
-def test_offers_can_be_sent_to_a_worker(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes) -> None:
-
-    run(github, timeline, 1, wheel)
-    [offer] = source(workspace).offers(timeline, range(1, 2))
-    sent: Offer = pickle.loads(pickle.dumps(offer))
-    assert is_intact(source(workspace).obtain(sent))

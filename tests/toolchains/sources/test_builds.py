@@ -5,14 +5,13 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.git_history.history import History
-from triage.git_history import Repository, Timeline
+from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
 from triage.toolchains.install_cache import is_intact, stored
 from triage.toolchains.sources.base import Offer
@@ -120,22 +119,6 @@ def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, 
     assert printed(mine.obtain(offer(mine, timeline, BROKEN + 1))) == BROKEN + 1
 
 
-def test_a_broken_build_folder_is_emptied(timeline: Timeline, workspace: Workspace) -> None:
-    mine = source(workspace, timeline)
-    mine.obtain(offer(mine, timeline, 0))
-    [build] = (workspace.home / "builders").glob("*/*/build")
-    (build / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/somewhere/else\n")
-    assert printed(mine.obtain(offer(mine, timeline, 1))) == 1
-
-
-def test_builders_work_beside_each_other(timeline: Timeline, workspace: Workspace) -> None:
-    mine = source(workspace, timeline)
-    with ThreadPoolExecutor(2) as pool:
-        folders = list(pool.map(lambda index: mine.obtain(offer(mine, timeline, index)), (0, 1, 1, 0)))
-    assert [printed(folder) for folder in folders] == [0, 1, 1, 0]
-    assert len(builders(workspace)) == 2
-
-
 def test_a_toolchain_tied_to_the_build_folder_is_refused(timeline: Timeline, workspace: Workspace) -> None:
     copy = 'mkdir -p "$TRIAGE_OUT/bin" && cp "$TRIAGE_BUILD/tinyc" "$TRIAGE_OUT/bin/"'
     mine = source(workspace, timeline, steps_of(BUILD, copy, configure=(CONFIGURE,)))
@@ -163,20 +146,6 @@ def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, err
     # Only what would fail on any machine is remembered.
     assert (offer(mine, timeline, 0).untestable is not None) == (type(caught.value) is Unobtainable)
     assert not stored(workspace.toolchains)
-
-
-def test_the_commands_get_their_folders(timeline: Timeline, workspace: Workspace) -> None:
-    command = (
-        'pwd > "$TRIAGE_OUT/where"; git rev-parse HEAD > "$TRIAGE_OUT/sha"; echo "$TRIAGE_COMMIT $EXTRA" > "$TRIAGE_OUT/env"'
-    )
-    mine = source(workspace, timeline, steps_of(command, env={"EXTRA": "it's here"}))
-    folder = mine.obtain(offer(mine, timeline, 2))
-    sha = timeline.commits[2].sha
-    assert (folder / "sha").read_text().strip() == sha
-    assert (folder / "env").read_text().strip() == f"{sha} it's here"
-    assert (folder / "where").read_text().strip() == str(builders(workspace)[0])
-    other = source(workspace, timeline, steps_of(command, env={"EXTRA": "else"}))
-    assert other.obtain(offer(other, timeline, 2)) != folder
 
 
 def test_files_of_earlier_commits_are_removed_from_the_source(history: History, workspace: Workspace) -> None:
@@ -246,24 +215,3 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
     assert not sleeping(LONG)
     assert len(builders(workspace)) == 1
     assert not list((workspace.home / "builders").glob("*/*/build/half"))
-
-
-def test_ccache_is_used_where_there_is_one(
-    timeline: Timeline, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "bin" / "ccache"
-    program.parent.mkdir()
-    program.write_text('#!/bin/sh\necho "$CCACHE_BASEDIR" >> "$CCACHE_DIR.asked"\nexec "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    mine = source(workspace, timeline)
-    mine.obtain(offer(mine, timeline, 0))
-    assert (workspace.home / "ccache.asked").read_text().splitlines()[0] == str(builders(workspace)[0].parent)
-
-
-def test_a_missing_commit_is_an_environment_failure(timeline: Timeline, workspace: Workspace) -> None:
-    mine = SourceBuilds(workspace, Repository(timeline.repository.path), "tiny", STEPS)
-    real = offer(mine, timeline, 0)
-    wrong = Offer(real.source, real.revision, real.position, 0, "0" * 40)
-    with pytest.raises(EnvironmentFailure, match="git checkout failed"):
-        mine.obtain(wrong)

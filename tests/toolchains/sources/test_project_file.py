@@ -71,14 +71,6 @@ def test_single_mistakes(text: str, message: str) -> None:
     assert problems(text)[0].startswith(message)
 
 
-def test_a_text_is_a_list_of_one() -> None:
-    project = parse_project("t.yaml", SMALL + "build: {commands: make install, env: {A: 010}}\npaths: compiler/\n")
-    assert project.build is not None
-    assert project.build.commands == ("make install",)
-    assert project.build.env == {"A": "010"}
-    assert project.paths == ("compiler/",)
-
-
 def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, tmp_path: Path) -> None:
     history.commit("one")
     assert shipped_projects() == ("iree", "triton")

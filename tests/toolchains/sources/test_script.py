@@ -92,16 +92,3 @@ def test_a_path_is_kept_as_long_as_nothing_changes(timeline: Timeline, workspace
     script.write_text(COUNTING + "# changed\n")
     ask()
     assert asked() == 4
-
-
-def test_a_script_that_overwrites_the_compiler_of_another_commit_is_refused(
-    timeline: Timeline, workspace: Workspace, tmp_path: Path
-) -> None:
-    mine = ScriptedToolchains(workspace, 'f() { mkdir -p tc; echo "$1" > tc/compiler; echo tc; }; f', tmp_path)
-    one, other = mine.offers(timeline, range(2))
-    mine.obtain(one)
-    with pytest.raises(EnvironmentFailure, match="print another path for each commit") as caught:
-        mine.obtain(other)
-    assert not isinstance(caught.value, Unobtainable)
-    shared = ScriptedToolchains(workspace, "echo tc #", tmp_path)
-    assert shared.obtain(one) == shared.obtain(other) == tmp_path / "tc"

@@ -12,7 +12,6 @@ from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.index import Index
 from triage.toolchains.install_cache import installed, is_intact, stored
-from triage.toolchains.sources.base import Offer
 from triage.toolchains.sources.wheels import Nightlies, Releases
 from triage.toolchains.workspace import Workspace
 
@@ -97,17 +96,6 @@ def test_a_nightly_is_obtained_once_and_counts_as_an_install(
     assert not [path for path in workspace.toolchains.iterdir() if path.name.endswith(".staging")]
 
 
-def test_a_simple_index_serves_as_well(workspace: Workspace, timeline: Timeline, tmp_path: Path) -> None:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    make_wheel(folder, "3.5.0rc20250602")
-    with serve(folder) as index:
-        index.publish()
-        source = Nightlies(workspace, NAME, index.url + NAME + "/", ["iree-{version}"])
-        [offer] = source.offers(timeline, range(5))
-        assert is_intact(source.obtain(offer))
-
-
 def test_a_version_with_a_time_is_that_commit(workspace: Workspace, timeline: Timeline, server: LoopbackIndex) -> None:
     make_wheel(server.folder / "wheels", "3.5.0.post20250603120000")
     publish(server.folder)
@@ -155,12 +143,6 @@ def test_without_a_network_the_last_page_is_used(
         Nightlies(workspace, NAME, page(server) + "x").listed()
     with pytest.raises(EnvironmentFailure, match=r"cannot reach 127\.0\.0\.1:1: Connection refused"):
         Nightlies(workspace, NAME, "http://127.0.0.1:1/links.html").listed()
-
-
-def test_an_offer_of_another_page_is_refused(nightlies: Nightlies, timeline: Timeline) -> None:
-    [offer, *_] = nightlies.offers(timeline, range(5))
-    with pytest.raises(Unobtainable, match=r"lists no iree-base-compiler 9\.9"):
-        nightlies.obtain(Offer("nightlies", offer.revision, offer.position, 0, "9.9"))
 
 
 def test_releases_lie_where_their_tags_do(
