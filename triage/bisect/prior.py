@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 
@@ -21,6 +21,7 @@ import yaml
 from triage.attribute.excerpt import function_files, source_files
 from triage.bisect.belief import Floats
 from triage.bisect.project_tables import BUILT, NEVER, PathMeaning, ProjectTable, letters, project_table, same_name, topics
+from triage.bisect.result import RankedChange, commit_revision
 from triage.git_history import CommitRange, Repository, Timeline, pull_request, title
 from triage.git_history.refs import links_of
 from triage.mlir.ir_reader import PassName
@@ -91,20 +92,6 @@ class Reason:
     bits: float
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A change of a range. commit: the likeliest of its commits; others: the further ones, such as a revert, oldest first;
-    probability: that one of them is the culprit, by the prior alone; url: of the pull request or page of `commit`.
-    """
-
-    commit: Commit
-    probability: float
-    reasons: tuple[Reason, ...]
-    pull_request: int | None
-    url: str | None
-    others: tuple[Commit, ...] = ()
-
-
 def rank(
     timeline: Timeline,
     span: CommitRange,
@@ -113,7 +100,7 @@ def rank(
     top: int | None = None,
     web: str | None = None,
     undone: Sequence[Commit] = (),
-) -> Sequence[Suspect]:
+) -> tuple[RankedChange, ...]:
     """Rank the span's changes, the most suspicious first; `top` limits them. web: see `links_of`.
 
     undone: commits with their files that only the good end has.
@@ -126,14 +113,21 @@ def rank(
     groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))
     reasons = explain(commits, clues, project)
     links = timeline.links or links_of(web)
-    suspects: list[Suspect] = []
+    ranked = []
     for group in groups[:top]:
         index = max(group, key=lambda member: (chances[member], -member))
-        commit, others = commits[index], tuple(commits[member] for member in group if member != index)
-        number = pull_request(commit.subject)
-        url = (links.pull(number) if number else links.commit(commit.sha)) if links else None
-        suspects.append(Suspect(commit, float(chances[group].sum()), reasons[index], number, url, others))
-    return suspects
+        commit, number = commits[index], pull_request(commits[index].subject)
+        change = RankedChange(
+            **asdict(commit_revision(commit)),
+            probability=round(float(chances[group].sum()), 5),
+            pull_request=number,
+            url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
+            files=tuple(file.path for file in commit.files),
+            reasons=tuple(reason.text for reason in reasons[index]),
+            with_commits=tuple(commits[member].sha for member in group if member != index),
+        )
+        ranked.append(change)
+    return tuple(ranked)
 
 
 def same_changes(subjects: Sequence[str]) -> list[list[int]]:

@@ -88,6 +88,14 @@ class Suspect(Revision):
 
 
 @dataclass(frozen=True)
+class RankedChange(Suspect):
+    """A change between two revisions: the likeliest of its commits, and the probability that one of them is the culprit."""
+
+    with_commits: tuple[str, ...] = ()
+    """Its further commits, such as a revert of it, oldest first."""
+
+
+@dataclass(frozen=True)
 class BranchRevision(Revision):
     """A commit of a branch."""
 
@@ -114,6 +122,20 @@ class ReleaseBranch(Shape):
             originals = tuple(map(commit_revision, own.originals))
             commits.append(BranchRevision(**asdict(commit_revision(own.commit)), picked_from=originals, matched_by=how))
         return cls(branch.name, commit_revision(branch.start), tuple(commits))
+
+
+@dataclass(frozen=True)
+class RankedChanges(Shape):
+    """The changes between two revisions, the most suspicious first; nothing was built."""
+
+    suspects: tuple[RankedChange, ...]
+    commits: int
+    """How many commits there are in all."""
+    failure: Failure | None = None
+    evidence: str | None = None
+    """What the passes of both compilers show."""
+    branches: tuple[ReleaseBranch, ...] = ()
+    """Those that the revisions lie on."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.bisect.result import RankedChanges, ReleaseBranch
 from triage.classify import classify_log, open_log, packaged_rules
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command
@@ -53,7 +55,7 @@ def suspects(
     """
     from triage.bisect.plan import BisectRequest, only_before, span_between
     from triage.bisect.prior import Clues, rank
-    from triage.git_history import read_branches
+    from triage.git_history import place_of, read_branches
 
     if source.suffix in _RECIPES:
         chosen, failure = one_case(load_cases([source]), case), None
@@ -71,9 +73,15 @@ def suspects(
         branches = read_branches(timeline, [(good, span.good.sha), (bad, span.bad.sha)])
         undone = only_before(timeline, span, branches)
         ranked = rank(timeline, span, clues, request.project.name, top, request.project.repository, undone)
-    summary = evidence.summary if evidence else None
     lacking = {commit.sha: f"{good} has it, {bad} lacks it" for commit in undone}
-    write_report(SuspectsReport(ranked, failure, len(span) + len(undone), summary, branches, lacking), output)
+    placed = []
+    for change in ranked:
+        sha = change.commit or ""
+        place = "; ".join(filter(None, [place_of(sha, branches), lacking.get(sha)]))
+        placed.append(replace(change, branch=place or None))
+    summary = evidence.summary if evidence else None
+    count, lines = len(span) + len(undone), tuple(map(ReleaseBranch.of, branches))
+    write_report(SuspectsReport(RankedChanges(tuple(placed), count, failure, summary, lines)), output)
     return Exit.OK
 
 
