@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -278,3 +279,32 @@ def test_results_of_others_guide_a_bisect_and_do_not_confirm_it() -> None:
         assert (answer.status, answer.confirmed) == (Answer.CULPRIT, True)
         fresh[type(runner)] = sorted(index for _, index, is_fresh in runner.asked if is_fresh)
     assert fresh[ForeignRunner] == sorted([*fresh[HistoryRunner], 3, 4]), "one more of each side"
+
+
+def test_a_liar_in_the_store_turns_no_red_night_green(tmp_path: Path, folder: Path) -> None:
+    """Another machine says that a case passes on the new compiler; here it fails."""
+    for name, ending in (("old", "touch"), ("new", "false")):
+        compiler = tmp_path / name / "bin" / "cc"
+        compiler.parent.mkdir(parents=True)
+        compiler.write_text(f'#!/bin/sh\n# {name}\n[ "$1" = --version ] && echo version 1.0 && exit\n{ending} "$2" || exit 1\n')
+        compiler.chmod(0o755)
+    (tmp_path / "input.txt").write_text("x")
+    (tmp_path / "mine.yaml").write_text(RECIPE)
+
+    def nightly(home: str, *words: str) -> tuple[int, dict[str, Any]]:
+        env = {"TRIAGE_HOME": str(tmp_path / home), "TRIAGE_EVIDENCE": f"file://{folder}"}
+        sides = ["-t", f"path:{tmp_path / 'new'}", "-b", f"path:{tmp_path / 'old'}", "--out", str(tmp_path / "out")]
+        done = CliRunner().invoke(app, ["nightly", str(tmp_path / "mine.yaml"), *sides, "--format", "json", *words], env=env)
+        return done.exit_code, json.loads(done.stdout)
+
+    assert nightly("first")[0] == 1
+    for file in (file for file in folder.rglob("*") if file.is_file()):
+        told = SharedEvidence(f"file://{folder}").find(file.name)
+        assert told
+        lie = replace(told, execution=replace(told.execution, ending=Ending.EXITED, exit_code=0))
+        file.write_bytes(packed(lie))
+    code, night = nightly("second", "--trust")
+    assert (code, night["cases"][0]["change"]) == (0, "passing"), "whoever trusts the liar believes it"
+    code, night = nightly("third")
+    [case] = night["cases"]
+    assert (code, case["change"], case["foreign"], case["baseline"]["foreign"]) == (1, "regressed", False, True)

@@ -64,7 +64,10 @@ ExecutorOption = Annotated[
 ]
 TrustOption = Annotated[
     bool,
-    typer.Option("--trust", help="Let results of other machines confirm a culprit (default: they only guide the search)."),
+    typer.Option(
+        "--trust",
+        help="Count results of other machines as own ones (default: they are repeated here where they decide).",
+    ),
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the command lines and compile nothing.")]
 ForecastOption = Annotated[

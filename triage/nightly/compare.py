@@ -59,6 +59,7 @@ def probe_result(probe: Probe) -> ProbeResult:
         cause=outcome.cause if isinstance(outcome, Untestable) else None,
         flaky=isinstance(outcome, Failed) and outcome.flaky,
         cached=probe.cached,
+        foreign=probe.foreign,
         metrics={name: value for name, value in {**times, **measured.metrics}.items() if value or name not in times},
         warnings=list(outcome.warnings) if isinstance(outcome, Compiled) else [],
     )

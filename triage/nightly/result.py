@@ -64,6 +64,8 @@ class ProbeResult(Shape):
     cause: Cause | None = None
     flaky: bool = False
     cached: bool = False
+    foreign: bool = False
+    """Another machine made it, which is not trusted."""
     metrics: dict[str, float] = field(default_factory=dict)
     """`compile_seconds`, `cpu_seconds`, `peak_rss_mb`, `artifact_bytes`, `run_seconds`, `dispatches` and others, if known."""
     warnings: list[Failure] = field(default_factory=list)

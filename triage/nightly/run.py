@@ -17,10 +17,20 @@ from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import Failed, Probe
+from triage.model.outcome import FAILING, PASSING, Failed, Probe
 from triage.nightly.compare import case_result
 from triage.nightly.origin import OriginFinder, finder_between
-from triage.nightly.result import LARGEST_FILE, SCHEMA, CaseChangeKind, CaseResult, CompileTimes, Night, RunTimes, clusters_of
+from triage.nightly.result import (
+    LARGEST_FILE,
+    SCHEMA,
+    CaseChangeKind,
+    CaseResult,
+    CompileTimes,
+    Night,
+    ProbeResult,
+    RunTimes,
+    clusters_of,
+)
 from triage.nightly.times import compile_times, run_times
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -108,11 +118,14 @@ class NightRun:
     def compare(self) -> None:
         """Probe every case on both toolchains and compare the probes; measure the compiles again that took much longer."""
         jobs = [ProbeJob(case, ref, after=self.runner.after) for ref in self.refs for case in self.cases]
-        for probe in self.runner.probe_all(jobs, "nightly"):
-            self._probes[probe.case.name, probe.revision.name] = probe
-            pair = [self._probes.get((probe.case.name, ref.revision.name)) for ref in self.refs]
-            if pair[0] and pair[1]:
-                self._results[probe.case.name] = self._case_result(pair[0], pair[1])
+        self._probe(jobs, "nightly")
+        doubted = [
+            ProbeJob(self.case(result.case), ref, fresh=True)
+            for result in self._results.values()
+            for ref, own in zip(self.refs, (result.baseline, result), strict=True)
+            if own.foreign and _hides_a_regression(result, own)
+        ]
+        self._probe(doubted, "repeat what other machines found")
         for result in list(self._results.values()):
             if result.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FIXED):
                 own = [ProbeJob(self.case(result.case), ref) for ref in self.refs]
@@ -124,6 +137,14 @@ class NightRun:
                 if times:
                     self._compile_times[result.case] = times
                     self._add_metrics(result.case, {"cpu_seconds": (times.baseline_cpu_seconds, times.cpu_seconds)})
+
+    def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
+        """Make probes and compare those of cases that are probed on both toolchains."""
+        for probe in self.runner.probe_all(jobs, what):
+            self._probes[probe.case.name, probe.revision.name] = probe
+            pair = [self._probes.get((probe.case.name, ref.revision.name)) for ref in self.refs]
+            if pair[0] and pair[1]:
+                self._results[probe.case.name] = self._case_result(pair[0], pair[1])
 
     def write_logs(self, out: Path) -> None:
         """Write the output of each failure that has no file yet."""
@@ -224,6 +245,13 @@ class NightRun:
     def _with_logs(self, result: CaseResult) -> CaseResult:
         old, new = (self._logs.get((result.case, ref.revision.name)) for ref in self.refs)
         return replace(result, log=new, baseline=replace(result.baseline, log=old)) if old or new else result
+
+
+def _hides_a_regression(result: CaseResult, own: ProbeResult) -> bool:
+    """Return whether the case may be a regression if one of its results is wrong: a pass that is new, or an old failure."""
+    if own is result:
+        return own.status in PASSING
+    return own.status in FAILING and result.status in FAILING
 
 
 def _file_name(text: str) -> str:

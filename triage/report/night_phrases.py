@@ -32,7 +32,9 @@ def partial_text(night: Night) -> str:
 
 def effort_text(night: Night) -> str:
     """Return what a nightly took: compiles, cache hits, seconds."""
-    return f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}, {night.seconds:.1f} s"
+    foreign = sum(result.foreign for case in night.cases for result in (case, case.baseline))
+    others = f", {plural(foreign, 'result')} of other machines" if foreign else ""
+    return f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}{others}, {night.seconds:.1f} s"
 
 
 def investigated_text(night: Night) -> str:

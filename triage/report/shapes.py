@@ -39,7 +39,7 @@ FailureShape = Failure
 
 @dataclass(frozen=True)
 class ProbeShape(Shape):
-    """A case on a toolchain: one result of `triage run`."""
+    """A case on a toolchain: one result of `triage run`. foreign: another machine made it, which is not trusted."""
 
     recipe: str
     case: str
@@ -54,6 +54,7 @@ class ProbeShape(Shape):
     warnings: list[FailureShape]
     flaky: bool
     cached: bool
+    foreign: bool
 
 
 def failure_shape(failure: Failure) -> Failure:
@@ -93,4 +94,5 @@ def probe_shape(probe: Probe) -> ProbeShape:
         warnings=[failure_shape(warning) for warning in outcome.warnings] if isinstance(outcome, Compiled) else [],
         flaky=isinstance(outcome, Failed) and outcome.flaky,
         cached=probe.cached,
+        foreign=probe.foreign,
     )
