@@ -125,8 +125,8 @@ class Evidence:
         return replace(known, origin="") if known and self.trusted else known
 
     def all(self, key: str, most: int) -> list[Record]:
-        """Return the newest intact records of a key, the newest first."""
-        return list(self._records("key = ?", key, most=most))
+        """Return the newest intact records of a key that this machine made, the newest first."""
+        return [record for record in self._records("key = ?", key, most=most) if self.trusted or not record.origin]
 
     def last_number(self) -> int:
         """Return the number of the newest record; 0 when there is none. Unlike a date it always grows."""
