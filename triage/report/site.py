@@ -42,6 +42,7 @@ SERVER = "https://github.com"
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_ROWS = 100  # of a table on the first page; the grid shows the rest
 _CHART_FILES = ("uPlot.iife.js", "uPlot.min.css")
+_HASH = re.compile(r"\b[0-9a-f]{32,}\b")
 _ISSUE = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)#(?P<number>\d+)")
 
 
@@ -244,6 +245,7 @@ def _environment(server: str) -> Environment:
     environment.filters.update(
         issue=partial(_issue_link, server=server),
         day=lambda at: str(at)[:10],
+        place=lambda location: _HASH.sub("input", str(location or "").rpartition("/")[2]),
         number=_number,
         by_version=lambda states: sorted(states.items(), key=lambda item: version_key(item[0])),
     )

@@ -34,6 +34,7 @@ const readRuns = flat => Array.from({length: flat.length / 4}, (_, i) => ({first
 
 function sortable(table) {
   $$("th", table).forEach((head, column) => {
+    for (const row of table.tBodies[0].rows) row.cells[column].dataset.label = head.textContent;
     const button = element("button", head.textContent, {type: "button"});
     head.replaceChildren(button);
     button.onclick = () => {
