@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.bisect.simulated import History, simulate
 from tests.guards.histories import World
-from triage.bisect.result import Answer, BisectKind
+from triage.bisect.result import BisectKind
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,6 @@ class Found:
     confirmed: bool
     before: int
     after: int
-    has_suspects: bool
     probes: int
 
 
@@ -26,7 +25,7 @@ def search(world: World, seed: int) -> Found:
     history = History(world.letters, world.rates, world.weights, kind, world.jobs, world.commits, world.ends_named)
     answer, probes = simulate(history, seed)
     before, after = (_index(revision.name) if revision else -1 for revision in (answer.before, answer.after))
-    return Found(answer.confirmed, before, after, answer.status is Answer.SUSPECTS, probes)
+    return Found(answer.confirmed, before, after, probes)
 
 
 def _index(name: str) -> int:

@@ -21,17 +21,9 @@ DELTA = "triton-delta-rule.yaml --case num_warps=8"
 COMMANDS: dict[str, tuple[str, object, int]] = {
     "run-iree": ("run paged-gather.yaml dynamic-matmul.yaml -t 3.2.0 -t 3.3.0", golden.RUN, 0),
     "run-stages": ("run masked-mean.yaml determinant.yaml -t 3.10.0 -t 3.13.0", golden.RUN, 0),
-    "nightly-iree": (
-        "nightly llama-attention-aggressive-fusion.yaml sharded-updates-short.yaml -t 3.3.0 -b 3.2.0 --out OUT",
-        golden.NIGHT,
-        1,
-    ),
-    "nightly-runs": ("nightly masked-mean.yaml determinant.yaml -t 3.13.0 -b 3.10.0 --out OUT", golden.NIGHT, 0),
-    "nightly-triton": (
-        "nightly triton-delta-rule.yaml triton-softmax.yaml -t triton:3.2.0 -b triton:3.1.0 --out OUT",
-        golden.NIGHT,
-        1,
-    ),
+    "nightly-iree": ("nightly llama-attention-aggressive-fusion.yaml paged-gather.yaml -t 3.3.0 -b 3.2.0", golden.NIGHT, 1),
+    "nightly-runs": ("nightly masked-mean.yaml determinant.yaml -t 3.13.0 -b 3.10.0", golden.NIGHT, 0),
+    "nightly-triton": ("nightly triton-delta-rule.yaml triton-softmax.yaml -t triton:3.2.0 -b triton:3.1.0", golden.NIGHT, 1),
     "bisect-iree": (f"bisect {ATTENTION} --good 3.2.0 --bad 3.3.0", golden.BISECT, 0),
     "bisect-triton": (f"bisect {DELTA} --good 3.1.0 --bad 3.2.0", golden.BISECT, 0),
     "history-iree": ("history i4-matvec.yaml paged-gather.yaml --since 3.2.0 --until 3.3.0", golden.HISTORY, 0),
@@ -40,12 +32,11 @@ COMMANDS: dict[str, tuple[str, object, int]] = {
     "attribute-attention": (f"attribute {ATTENTION} --good 3.2.0 --bad 3.3.0", golden.ATTRIBUTE, 0),
     "attribute-i4": ("attribute i4-matvec.yaml --good 3.2.0 --bad 3.3.0", golden.ATTRIBUTE, 0),
     "remedy-i4": ("remedy i4-matvec.yaml -t 3.3.0 --good 3.2.0", golden.REMEDY, 0),
-}
-SLOW: dict[str, tuple[str, object, int]] = {
     "remedy-cuda": ("remedy cuda-matmul-f32.yaml -t 3.3.0", golden.REMEDY, 0),
-    "reduce-i4": ("reduce i4-matvec.yaml -t 3.3.0 --good 3.2.0 --out OUT", golden.REDUCE, 0),
-    "reduce-triton": (f"reduce {DELTA} -t 3.2.0 --good 3.1.0 --out OUT", golden.REDUCE, 0),
+    "reduce-i4": ("reduce i4-matvec.yaml -t 3.3.0 --good 3.2.0", golden.REDUCE, 0),
+    "reduce-triton": (f"reduce {DELTA} -t 3.2.0 --good 3.1.0", golden.REDUCE, 0),
 }
+SLOW = {"remedy-cuda", "reduce-i4", "reduce-triton"}
 
 
 def answer(triage: Triage, *words: object, code: int | None = None) -> Any:
@@ -55,11 +46,11 @@ def answer(triage: Triage, *words: object, code: int | None = None) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in COMMANDS])
 def test_a_command(triage: Triage, shared_home: Path, tmp_path: Path, name: str) -> None:
-    line, shape, code = (COMMANDS | SLOW)[name]
-    words = [ROOT / "recipes" / word if word.endswith(".yaml") else word for word in line.split()]
-    words = [tmp_path / "out" if word == "OUT" else word for word in words]
+    line, shape, code = COMMANDS[name]
+    words: list[object] = [ROOT / "recipes" / word if word.endswith(".yaml") else word for word in line.split()]
+    words += ["--out", tmp_path / "out"] if words[0] in ("nightly", "reduce") else []
     golden.check(name, answer(triage, *words, code=code), shape, tmp_path)
 
 
