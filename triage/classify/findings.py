@@ -210,7 +210,6 @@ class Findings:
         self._without_pass: list[Finding] = []
         self._worst = ""  # key of a finding with the worst rank, once it was looked for
         self.unlisted = 0  # findings beyond the limit of different signatures
-        self.best_rank = 1000  # of the root causes
         self.first_pass: FailingPass | None = None
 
     def add(self, finding: Finding) -> str:
@@ -224,8 +223,6 @@ class Findings:
                 self._drop_worst(finding)
             if len(self._counted) < _MAX_FINDINGS:
                 self._counted[key] = _Counted(finding, finding.line)
-                if not finding.remark and not finding.rule.consequence:
-                    self.best_rank = min(self.best_rank, finding.rule.rank)
             elif not finding.remark:
                 self.unlisted += 1
         else:

@@ -27,10 +27,10 @@ _PARTS = re.compile(r"(?<=[\w)]): |(?<=raised:) ")
 _REMEMBERED_MATCHES = 4096
 
 # Kinds of lines, as the scopes of the patterns that apply to them.
-ERROR_LINE = frozenset({MatchScope.ERROR, MatchScope.LINE, MatchScope.CRASH})
+_ERROR = frozenset({MatchScope.ERROR, MatchScope.LINE, MatchScope.CRASH})
 _REMARK = frozenset({MatchScope.REMARK})
 _PLAIN = frozenset({MatchScope.LINE, MatchScope.CRASH})
-EXCEPTION_LINE = frozenset({MatchScope.LINE, MatchScope.CRASH, MatchScope.EXCEPTION})
+_EXCEPTION = frozenset({MatchScope.LINE, MatchScope.CRASH, MatchScope.EXCEPTION})
 _TRACEBACK_END = frozenset({MatchScope.EXCEPTION})
 _IN_MESSAGE = frozenset({MatchScope.ERROR, MatchScope.REMARK})
 
@@ -38,7 +38,7 @@ _Choice = tuple[tuple[str, ...], bool, Rule, Pattern]
 
 
 @cache
-def choices(rules: RuleSet, scopes: frozenset[MatchScope]) -> tuple[_Choice, ...]:
+def _choices(rules: RuleSet, scopes: frozenset[MatchScope]) -> tuple[_Choice, ...]:
     """Return the patterns of these scopes in the order of the rules.
 
     Before each are literals of which a match contains one, and whether it is searched in the message alone.
@@ -71,7 +71,7 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> RuleMatc
     An exception that no other rule knows may pass on a message of the compiler, which then decides.
     """
     trace = "\n".join(files)
-    for _, _, rule, pattern in choices(rules, _TRACEBACK_END):
+    for _, _, rule, pattern in _choices(rules, _TRACEBACK_END):
         if match := pattern.search(f"{text}\n{trace}"):
             found = RuleMatch(rule, pattern.scope, text[:HEADLINE], captures_of(match))
             diagnosed = ": error: " in text
@@ -91,7 +91,7 @@ def _match_passed_on(rules: RuleSet, text: str, rank: int) -> RuleMatch | None:
     head, error, diagnosed = text.rpartition(": error: ")
     parts = [(part, False) for part in reversed(_PARTS.split(head or text))]
     for part, certain in [(diagnosed, True), *parts] if error else parts:
-        for _, _, rule, pattern in choices(rules, ERROR_LINE):
+        for _, _, rule, pattern in _choices(rules, _ERROR):
             if rule.rank >= rank or pattern.scope is MatchScope.CRASH or (rule.loose and not certain):
                 continue
             if match := pattern.search(part):
@@ -131,12 +131,12 @@ class LineMatcher:
 
     def _search(self, line: LogLine, parsed: Diagnostic | None) -> tuple[Rule, Pattern] | None:
         if parsed is None:
-            scopes = EXCEPTION_LINE if EXCEPTION.match(line.text) else _PLAIN
+            scopes = _EXCEPTION if EXCEPTION.match(line.text) else _PLAIN
         else:
-            scopes = ERROR_LINE if parsed.severity == "error" else _REMARK
+            scopes = _ERROR if parsed.severity == "error" else _REMARK
         message = parsed.message if parsed else ""
         of_source = parsed is not None and parsed.of_source
-        for literals, in_message, rule, pattern in choices(self._rules, scopes):
+        for literals, in_message, rule, pattern in _choices(self._rules, scopes):
             if of_source and rule.about_ir:
                 continue
             text = message if in_message else line.text

@@ -17,14 +17,12 @@ from triage.classify.findings import (
     with_pass,
 )
 from triage.classify.line_matcher import (
-    ERROR_LINE,
     EXCEPTION,
     LOOSE_EXCEPTION,
     LineMatcher,
-    choices,
     match_exception,
 )
-from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine, clean, diagnostic
+from triage.classify.log_lines import Diagnostic, LogLine, clean, diagnostic
 from triage.classify.passes import FailingPass, failing_pass
 from triage.classify.prefilter import Prefilter
 from triage.classify.rules import MatchScope, Rule, RuleSet, compiled
@@ -75,8 +73,6 @@ _BEGINNINGS = (
 _CONTEXT_LINES = 8  # read after an error: source line, caret, `called from`, head of the printed operation
 _REPEATED_LINES = 4096  # remembered, so that a log that repeats its errors is counted and not read again
 _LONGEST_ASSERTION = 4000  # characters, when it is broken into lines
-_MOST_UNLISTED = 5000  # lines with further messages that are read, before those are only counted that have no better cause
-_PLAIN_ERROR = re.compile(rb"[\w./<][^\s:\"'()]*+:\d++(?::\d++)?: error: (?!loc\(|<unknown>|\")(?P<message>[^\x1b\r]*+)\Z")
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
@@ -150,28 +146,12 @@ class Scanner:
     def _read(self, lines: Iterable[tuple[int, bytes]]) -> None:
         for number, raw in lines:
             words = raw[_TIMESTAMP:] if raw[_TIMESTAMP - 2 : _TIMESTAMP] == b"Z " else raw
-            if self._trace is None and number > self._script_until:
-                if key := self._repeats.get(words):
-                    self._settle()
-                    self._findings.repeat(key)
-                    continue
-                if self._crash is None and self._is_surplus(words):
-                    continue
+            if self._trace is None and number > self._script_until and (key := self._repeats.get(words)):
+                self._settle()
+                self._findings.repeat(key)
+                continue
             self._current = words
             self._line(number, clean(raw))
-
-    def _is_surplus(self, words: bytes) -> bool:
-        """Count an error as unlisted when many different ones are known and no rule finds a better cause in it."""
-        if self._findings.unlisted < _MOST_UNLISTED or (match := _PLAIN_ERROR.match(words)) is None:
-            return False
-        line, message = words.decode("utf-8", "replace"), match["message"].decode("utf-8", "replace")[:HEADLINE]
-        for literals, in_message, rule, pattern in choices(self._rules, ERROR_LINE):
-            text = message if in_message else line
-            if rule.rank < self._findings.best_rank and any(literal in text for literal in literals) and pattern.search(text):
-                return False
-        self._settle()
-        self._findings.unlisted += 1
-        return True
 
     def unlisted(self) -> Failure | None:
         """Return the failure that stands for lines whose messages are not listed, because there are too many; else None."""
