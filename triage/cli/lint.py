@@ -14,6 +14,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import CasesOption, format_option, rev_option
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families
+from triage.lint.check import LintResult
 from triage.lint.check import lint as lint_case
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput
@@ -90,7 +91,7 @@ def lint(
     if graph:
         typer.echo("".join(answer.graph for answer in answers), nl=False)
     else:
-        write_report(LintReport(answers, rules), output)
+        write_report(LintReport(LintResult(answers, rules)), output)
     if unreadable:
         raise BadInput("\n".join(map(str, unreadable)))
     return Exit.FOUND if any(answer.has_errors for answer in answers) else Exit.OK

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from triage.compilers.invocation import Invocation
@@ -68,6 +68,14 @@ class LintFinding:
     message: str
     position: SourcePosition | None = None
 
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"position": None}
+    JSON_PROPERTIES: ClassVar = ("location",)
+
+    @property
+    def location(self) -> str | None:
+        """`file:line:column`; None for no position."""
+        return str(self.position) if self.position else None
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramDevice:
@@ -77,6 +85,14 @@ class ProgramDevice:
     declared: str | None
     references: int
     position: SourcePosition | None = None
+
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"position": None}
+    JSON_PROPERTIES: ClassVar = ("location",)
+
+    @property
+    def location(self) -> str | None:
+        """`file:line:column` of the first reference; None for none."""
+        return str(self.position) if self.position else None
 
 
 @dataclass(frozen=True, slots=True)

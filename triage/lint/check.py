@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
-from triage.compilers.analysis import Linter, LintFinding, ProgramDevice, ProgramFindings, Severity
+from triage.compilers.analysis import Linter, LintFinding, LintRule, ProgramDevice, ProgramFindings, Severity
 from triage.execution.mlir_tools import Reader
 from triage.execution.runner import ProbeRunner
 from triage.lint.solver import SolverMeasurement, measure_solver
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput
+from triage.model.json_form import as_json
 from triage.model.outcome import Untestable
 from triage.model.progress import Task
 from triage.model.revision import Toolchain
@@ -46,9 +49,47 @@ class LintedCase:
     notes: tuple[str, ...] = ()
     graph: str = ""
 
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
+        **dict.fromkeys(("case", "generated", "findings", "devices", "graph")),
+        "flags": "suggested_flags",
+        "case_name": "case",
+    }
+    JSON_PROPERTIES: ClassVar = ("case_name",)
+
+    @property
+    def case_name(self) -> str:
+        """The name of the case."""
+        return self.case.name
+
     @property
     def has_errors(self) -> bool:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class LintResult:
+    """The lint results of all cases, and the rules of their families. In JSON, findings and devices are one list each."""
+
+    cases: Sequence[LintedCase]
+    rules: Sequence[LintRule]
+
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"rules": None}
+    JSON_PROPERTIES: ClassVar = ("findings", "devices", "suggested_flags")
+
+    @property
+    def findings(self) -> list[Mapping[str, object]]:
+        """Each finding with its case."""
+        return [{**as_json(finding), "case": linted.case.name} for linted in self.cases for finding in linted.findings]
+
+    @property
+    def devices(self) -> list[Mapping[str, object]]:
+        """Each device with its case."""
+        return [{**as_json(device), "case": linted.case.name} for linted in self.cases for device in linted.devices]
+
+    @property
+    def suggested_flags(self) -> list[str]:
+        """The options that fix findings."""
+        return list(dict.fromkeys(flag for linted in self.cases for flag in linted.flags))
 
 
 def lint(

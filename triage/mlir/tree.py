@@ -17,6 +17,9 @@ class SourcePosition:
     line: int
     column: int
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
 
 class Value:
     """A result of an operation or an argument of a block, compared by identity; only arguments have a position.

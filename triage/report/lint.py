@@ -1,156 +1,77 @@
-"""Report of `triage lint`: text, JSON and SARIF."""
+"""Report of `triage lint`: a document, JSON and SARIF."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from triage.compilers.analysis import LintFinding, LintRule, Severity
-from triage.lint.check import LintedCase
-from triage.mlir import SourcePosition
+from triage.compilers.analysis import LintFinding, Severity
+from triage.lint.check import LintedCase, LintResult
+from triage.model.json_form import Json
+from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span, Style
 from triage.report.elements import below_here, plural
-from triage.report.registry import SarifReport
-from triage.report.shapes import Json, Shape
+from triage.report.registry import DocumentReport, SarifReport
 
-_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
+_STYLES: Mapping[Severity, Style] = {Severity.ERROR: "bad", Severity.WARNING: "warning", Severity.ADVICE: "plain"}
 _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _MAX_FINDINGS = 8  # of one rule on a terminal; JSON has all
 
 
 @dataclass(frozen=True)
-class FindingShape(Shape):
-    """A finding; `location` is `file:line:column`."""
-
-    rule: str
-    severity: str
-    message: str
-    location: str | None
-    case: str
-
-
-@dataclass(frozen=True)
-class DeviceShape(Shape):
-    """A device. `declared`: the option or attribute that declares it; `location`: its first reference."""
-
-    name: str
-    declared: str | None
-    references: int
-    location: str | None
-    case: str
-
-
-@dataclass(frozen=True)
-class LintedCaseShape(Shape):
-    """A case that was linted. `silenced`: number of findings that comments silence."""
-
-    case: str
-    source: str
-    suggested_flags: list[str]
-    silenced: int
-    notes: list[str]
-
-
-@dataclass(frozen=True)
-class LintShape(Shape):
-    """JSON of `triage lint`."""
-
-    findings: list[FindingShape]
-    devices: list[DeviceShape]
-    suggested_flags: list[str]
-    cases: list[LintedCaseShape]
-
-
-@dataclass(frozen=True, slots=True)
-class LintReport(SarifReport):
+class LintReport(DocumentReport, SarifReport):
     """The findings of all cases, and the rules of their families."""
 
-    cases: Sequence[LintedCase]
-    rules: Sequence[LintRule]
+    result: LintResult
 
-    def shape(self) -> LintShape:
-        return LintShape(
-            [
-                FindingShape(
-                    finding.rule, finding.severity.value, finding.message, position_text(finding.position), linted.case.name
-                )
-                for linted in self.cases
-                for finding in linted.findings
-            ],
-            [
-                DeviceShape(device.name, device.declared, device.references, position_text(device.position), linted.case.name)
-                for linted in self.cases
-                for device in linted.devices
-            ],
-            list(dict.fromkeys(flag for linted in self.cases for flag in linted.flags)),
-            [
-                LintedCaseShape(linted.case.name, linted.source, list(linted.flags), linted.silenced, list(linted.notes))
-                for linted in self.cases
-            ],
-        )
-
-    def blocks(self) -> Iterable[RenderableType]:
+    def document(self) -> Document:
         """Show each case with its findings and suggested flags, then the counts."""
-        for linted in self.cases:
-            if not linted.findings and not linted.notes:
-                continue
-            yield Text.assemble((linted.case.name, "bold"), "  ", _source(linted))
-            yield Padding(_rows(linted), (0, 0, 0, 2))
-        yield _counts(self.cases)
+        blocks: list[Block] = []
+        for linted in self.result.cases:
+            if linted.findings or linted.notes:
+                blocks += [Paragraph([Span(linted.case.name, "strong"), "  ", _source(linted)]), Facts(_rows(linted))]
+        return Document("Lint", [*blocks, Paragraph(_counts(self.result))])
 
     def sarif(self) -> Mapping[str, Any]:
         """Return one run with all rules. Paths below the current folder are relative, as GitHub requires."""
-        order = {rule.name: index for index, rule in enumerate(self.rules)}
-        results = [_sarif_result(linted, finding, order) for linted in self.cases for finding in linted.findings]
+        order = {rule.name: index for index, rule in enumerate(self.result.rules)}
+        results = [_sarif_result(linted, finding, order) for linted in self.result.cases for finding in linted.findings]
         rules = [
             {
                 "id": rule.name,
                 "shortDescription": {"text": rule.summary},
                 "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
             }
-            for rule in self.rules
+            for rule in self.result.rules
         ]
         driver = {"name": "triage lint", "semanticVersion": version("iree-triage"), "rules": rules}
         return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
-def position_text(position: SourcePosition | None) -> str | None:
-    """Return `file:line:column`; None for no position."""
-    return f"{position.file}:{position.line}:{position.column}" if position else None
-
-
-def _rows(linted: LintedCase) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    counts: dict[str, int] = {}
+def _rows(linted: LintedCase) -> list[tuple[str, Inline]]:
+    rows: list[tuple[str, Inline]] = []
+    counts: Counter[str] = Counter()
     for finding in linted.findings:
-        counts[finding.rule] = counts.get(finding.rule, 0) + 1
+        counts[finding.rule] += 1
         if counts[finding.rule] <= _MAX_FINDINGS:
-            severity = Text(finding.severity.value, style=_STYLES[finding.severity])
-            where = position_text(finding.position)
+            where = finding.location
             if finding.position and linted.generated:  # it is not in a file of the user
                 where = f"{finding.position.line}:{finding.position.column}"
-            label = (f"[{finding.rule}] ", "dim")
-            table.add_row(severity, Text.assemble(f"{where}: " if where else "", label, finding.message))
+            label = Span(f"[{finding.rule}] ", "dim")
+            text = Span(finding.message, _STYLES[finding.severity])
+            rows.append((finding.severity.value, [f"{where}: " if where else "", label, text]))
     for rule, count in counts.items():
         if count > _MAX_FINDINGS:
-            table.add_row("", Text(f"... and {count - _MAX_FINDINGS} more of {rule}; --format json lists all", style="dim"))
+            rows.append(("", Span(f"... and {count - _MAX_FINDINGS} more of {rule}; --format json lists all", "dim")))
     if linted.flags:
-        table.add_row("flags", Text(shlex.join(linted.flags)))
-    for note in linted.notes:
-        table.add_row("note", Text(note, style="dim"))
-    return table
+        rows.append(("flags", shlex.join(linted.flags)))
+    return [*rows, *(("note", note) for note in linted.notes)]
 
 
 def _source(linted: LintedCase) -> str:
@@ -160,15 +81,15 @@ def _source(linted: LintedCase) -> str:
     return linted.source
 
 
-def _counts(cases: Sequence[LintedCase]) -> Text:
-    severities = [finding.severity for linted in cases for finding in linted.findings]
+def _counts(result: LintResult) -> str:
+    severities = [finding.severity for linted in result.cases for finding in linted.findings]
     parts = []
     for severity in Severity:
         count = severities.count(severity)
         parts.append(f"{count or 'no'} {severity.value}{'' if count == 1 or severity is Severity.ADVICE else 's'}")
-    silenced = sum(linted.silenced for linted in cases)
+    silenced = sum(linted.silenced for linted in result.cases)
     tail = f", {silenced} silenced" if silenced else ""
-    return Text(f"{', '.join(parts)} in {plural(len(cases), 'case')}{tail}")
+    return f"{', '.join(parts)} in {plural(len(result.cases), 'case')}{tail}"
 
 
 def _sarif_result(linted: LintedCase, finding: LintFinding, order: dict[str, int]) -> Json:
