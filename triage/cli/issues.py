@@ -17,7 +17,7 @@ from triage.cli.screen import print_stderr
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.nightly.issues import Action, failures_of, plan
 from triage.nightly.result import cluster_id, read_night
-from triage.report.issues import IssuesReport, action_text, title_of
+from triage.report.issues import IssueChanges, IssuesReport, action_text, issue_change, title_of
 from triage.report.registry import write_report
 
 app = typer.Typer(no_args_is_help=True, help="Keep the issues of a GitHub repository in step with nights.")
@@ -67,9 +67,13 @@ def sync(
     api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
     hub = GitHubIssues(repository, label, token or None, api)
     planned = plan(night, hub.read(lambda issue: issue.is_open or issue.marker.signature in failures), limit)
+    notes = (
+        planned.notes if token else (*planned.notes, "without GITHUB_TOKEN, issues of all authors are taken for this program's")
+    )
     if not apply:
-        dry = tuple((action, action.issue.number if action.issue else None) for action in planned.actions)
-        write_report(IssuesReport(repository, apply, dry, planned.left, planned.notes), output)
+        left = list(map(issue_change, planned.left))
+        result = IssueChanges(repository, apply, list(map(issue_change, planned.actions)), left, notes)
+        write_report(IssuesReport(result), output)
         return Exit.OK
     done: list[tuple[Action, int | None]] = []
     try:
@@ -78,8 +82,9 @@ def sync(
             done.append((action, number))
     finally:
         _store(f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/", done)
-        left = planned.actions[len(done) :] + planned.left
-        write_report(IssuesReport(repository, apply, tuple(done), left, planned.notes), output)
+        made = [issue_change(action, number) for action, number in done]
+        left = [issue_change(action) for action in planned.actions[len(done) :] + planned.left]
+        write_report(IssuesReport(IssueChanges(repository, apply, made, left, notes)), output)
     return Exit.OK
 
 

@@ -19,7 +19,7 @@ from triage.report.answer import Answer
 from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.night import NightReport
-from triage.report.nights import PrunedNights, StoredNightsReport
+from triage.report.nights import PrunedNights, StoredNightsReport, stored_nights
 from triage.report.registry import write_report
 from triage.toolchains.home import open_home
 
@@ -69,7 +69,7 @@ def list_nights(output: Annotated[str, format_option(StoredNightsReport)] = "tex
     """List stored nights, the oldest first."""
     store = open_nights()
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    write_report(StoredNightsReport(sorted_nights(store), size), output)
+    write_report(StoredNightsReport(stored_nights(sorted_nights(store), size)), output)
     return Exit.OK
 
 

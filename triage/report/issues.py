@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from triage.nightly.issues import Action, ActionCause
 from triage.nightly.result import Night
+from triage.report.document import Block, Document, Inline, Paragraph, Span, Table
 from triage.report.elements import failure_text, plural, revision_text
 from triage.report.printable import visible
-from triage.report.registry import Report
-from triage.report.shapes import Shape
+from triage.report.registry import DocumentReport
 
 if TYPE_CHECKING:  # templates are slow to import
     from triage.report.markdown import Markdown
@@ -30,55 +26,57 @@ _REASONS = {
 
 
 @dataclass(frozen=True)
-class ActionShape(Shape):
-    """A change. action: open, comment, reopen or close; issue: null where it is to be opened; cause: new, again, more, fixed
-    or duplicate.
-    """
+class IssueChange:
+    """A change of an issue."""
 
     action: str
+    """Open, comment, reopen or close."""
     cause: str
+    """New, again, more, fixed or duplicate."""
     issue: int | None
+    """Null where it is to be opened."""
     title: str
     signature: str
-    cases: list[str]
+    cases: tuple[str, ...]
+    reason: str
 
 
 @dataclass(frozen=True)
-class IssuesShape(Shape):
-    """JSON of `triage issues sync`. applied: Whether the changes were made; left: those that --limit leaves for the next time;
-    notes: issues that are left alone.
-    """
+class IssueChanges:
+    """What was changed, or would be changed."""
 
     repository: str
     applied: bool
-    changes: list[ActionShape]
-    left: list[ActionShape]
-    notes: list[str]
+    changes: list[IssueChange]
+    left: list[IssueChange]
+    """Changes that --limit leaves for the next time."""
+    notes: tuple[str, ...]
+    """Issues that are left alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class IssuesReport(Report):
-    """What was changed, or would be changed. changes: with the numbers of their issues, None for one that is not opened yet."""
+class IssuesReport(DocumentReport):
+    """The changes of a repository's issues."""
 
-    repository: str
-    applied: bool
-    changes: tuple[tuple[Action, int | None], ...]
-    left: tuple[Action, ...] = ()
-    notes: tuple[str, ...] = ()
+    result: IssueChanges
 
-    def shape(self) -> IssuesShape:
-        changes = [_action_shape(action, number) for action, number in self.changes]
-        left = [_action_shape(action, action.issue.number if action.issue else None) for action in self.left]
-        return IssuesShape(self.repository, self.applied, changes, left, list(self.notes))
+    def document(self) -> Document:
+        result = self.result
+        rows: list[list[Inline]] = [
+            [one.action, f"#{one.issue}" if one.issue else "new", one.title, Span(one.reason, "dim")] for one in result.changes
+        ]
+        left = f", {len(result.left)} left for the next run" if result.left else ""
+        hint = "" if result.applied or not result.changes else "; nothing was changed, pass --apply"
+        total = Paragraph(f"{result.repository}: {plural(len(result.changes), 'change')}{left}{hint}")
+        tables: list[Block] = [Table(("change", "issue", "title", "why"), rows)] if rows else []
+        return Document("Issues", [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total])
 
-    def blocks(self) -> Iterable[RenderableType]:
-        for action, number in self.changes:
-            at = f"#{number}" if number else "new"
-            yield Text(f"{action.kind.value:8} {at:>6}  {title_of(action)} ({reason_text(action)})")
-        yield from (Text(note, style="yellow") for note in self.notes)
-        left = f", {len(self.left)} left for the next run" if self.left else ""
-        hint = "" if self.applied or not self.changes else "; nothing was changed, pass --apply"
-        yield Text(f"{self.repository}: {plural(len(self.changes), 'change')}{left}{hint}")
+
+def issue_change(action: Action, number: int | None = None) -> IssueChange:
+    """Return what is reported of a change. number: of an issue that was opened."""
+    at = number or (action.issue.number if action.issue else None)
+    why = _REASONS[action.cause].format(cases=plural(len(action.cases), "case"), original=action.original)
+    return IssueChange(action.kind.value, action.cause.value, at, title_of(action), action.signature, action.cases, why)
 
 
 def action_text(action: Action, night: Night) -> Markdown | None:
@@ -96,15 +94,6 @@ def action_text(action: Action, night: Night) -> Markdown | None:
         draft=_draft(action, night) if action.cause is ActionCause.NEW else "",
         plural=plural,
     )
-
-
-def reason_text(action: Action) -> str:
-    """Return why an issue is changed."""
-    return _REASONS[action.cause].format(cases=plural(len(action.cases), "case"), original=action.original)
-
-
-def _action_shape(action: Action, number: int | None) -> ActionShape:
-    return ActionShape(action.kind.value, action.cause.value, number, title_of(action), action.signature, list(action.cases))
 
 
 def title_of(action: Action) -> str:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 from triage.nightly.result import Night
+from triage.report.document import Document, Paragraph, Table
 from triage.report.elements import plural
-from triage.report.registry import Report
-from triage.report.shapes import Shape
+from triage.report.registry import DocumentReport
 
 
 @dataclass(frozen=True)
-class StoredNight(Shape):
+class StoredNight:
     """A stored night. `night` is its number, `cases` counts them by status."""
 
     night: int
@@ -32,45 +28,52 @@ class StoredNight(Shape):
 
 
 @dataclass(frozen=True)
-class StoredNights(Shape):
-    """JSON of `triage nights list`, the oldest night first."""
+class StoredNights:
+    """The stored nights, the oldest first, and the bytes that they take."""
 
     nights: list[StoredNight]
     bytes: int
 
 
+@dataclass(frozen=True)
+class PrunedNights:
+    """The numbers of the nights that were removed, and how many are left."""
+
+    removed: list[int]
+    kept: int
+
+
 @dataclass(frozen=True, slots=True)
-class StoredNightsReport(Report):
-    """The stored nights. bytes: that they take."""
+class StoredNightsReport(DocumentReport):
+    """The stored nights."""
 
-    nights: Sequence[tuple[int, Night]]
-    bytes: int
+    result: StoredNights
 
-    def shape(self) -> StoredNights:
-        return StoredNights([_stored(number, night) for number, night in self.nights], self.bytes)
-
-    def blocks(self) -> Iterable[RenderableType]:
-        if not self.nights:
-            yield Text("no nights yet: `triage nightly` stores each one")
-            return
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for name in ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", ""):
-            table.add_column(name, justify="right" if name in ("passed", "failed", "untestable") else "left")
-        for night in self.shape().nights:
-            passed, failed = (sum(night.cases.get(status, 0) for status in group) for group in (PASSING, FAILING))
-            table.add_row(
+    def document(self) -> Document:
+        nights = self.result.nights
+        if not nights:
+            return Document("Nights", [Paragraph("no nights yet: `triage nightly` stores each one")])
+        rows = [
+            [
                 str(night.night),
                 night.at[:16].replace("T", " "),
                 ", ".join(night.suites),
                 night.toolchain.name,
                 night.baseline.name,
-                str(passed),
-                str(failed),
+                *(str(sum(night.cases.get(status, 0) for status in group)) for group in (PASSING, FAILING)),
                 str(night.cases.get(Status.UNTESTABLE, 0)),
                 "partial" if night.partial else "",
-            )
-        yield table
-        yield Text(f"{plural(len(self.nights), 'night')}, {self.bytes / 1e6:.1f} MB", style="dim")
+            ]
+            for night in nights
+        ]
+        columns = ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", "")
+        total = Paragraph(f"{plural(len(nights), 'night')}, {self.result.bytes / 1e6:.1f} MB")
+        return Document("Nights", [Table(columns, rows), total])
+
+
+def stored_nights(nights: Iterable[tuple[int, Night]], size: int) -> StoredNights:
+    """Return what is listed of nights with their numbers. size: the bytes that they take."""
+    return StoredNights([_stored(number, night) for number, night in nights], size)
 
 
 def _stored(number: int, night: Night) -> StoredNight:
@@ -83,11 +86,3 @@ def _stored(number: int, night: Night) -> StoredNight:
         cases=dict(Counter(case.status.value for case in night.cases)),
         partial=night.partial,
     )
-
-
-@dataclass(frozen=True)
-class PrunedNights(Shape):
-    """JSON of `triage nights prune`."""
-
-    removed: list[int]
-    kept: int
