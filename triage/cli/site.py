@@ -42,8 +42,6 @@ def site(
         written = Site(open_nights(), out, evidence, title, issue_url or SERVER).write()
     finally:
         evidence.close()
-    if written.missing:
-        print_stderr(f"without {' and '.join(written.missing)}; `pip install 'iree-triage[site]'` adds charts and steps")
     write_report(site_report(written), output)
     if show:
         webbrowser.open((out / "index.html").absolute().as_uri())

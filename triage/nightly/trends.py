@@ -1,10 +1,9 @@
-"""Find steps in values that were measured every night. `ruptures` searches; it is part of the extra `site`."""
+"""Find steps in values that were measured every night. `ruptures` searches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,6 @@ class MetricStep:
     @property
     def ratio(self) -> float:
         return self.new / self.old
-
-
-def is_available() -> bool:
-    """Whether steps can be searched."""
-    return find_spec("ruptures") is not None
 
 
 def find_steps(values: Values, least: float, least_by: float = 0.0) -> Iterator[MetricStep]:

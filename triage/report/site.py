@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from triage.nightly.failures import FailingRun, FailureLife, failure_lives, know
 from triage.nightly.history import NightsHistory, Track, load_history, status_in
 from triage.nightly.result import cluster_id
 from triage.nightly.store import NightStore
-from triage.nightly.trends import MetricStep, find_steps, is_available
+from triage.nightly.trends import MetricStep, find_steps
 from triage.report.answer import Answer
 from triage.report.case_facts import log_of, records_of, states_of, stored_log, version_key
 from triage.report.document import Paragraph
@@ -48,7 +48,7 @@ _ISSUE = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)#(?P<number>\d+)")
 
 @dataclass(frozen=True)
 class SiteShape(Shape):
-    """JSON of `triage site`. index: the first page; missing: parts of the extra `site` that are not installed."""
+    """JSON of `triage site`. index: the first page."""
 
     index: str
     nights: int
@@ -57,7 +57,6 @@ class SiteShape(Shape):
     steps: int
     files: int
     bytes: int
-    missing: list[str]
 
 
 @dataclass
@@ -83,13 +82,11 @@ class Site:
             raise BadInput("no nights are stored; run `triage nightly`")
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
-            missing = self._assets()
+            self._assets()
             self.steps = self._steps()
             self.lives = failure_lives(self.history)
             self._data()
-            self._pages(has_charts=not missing)
-        if not is_available():
-            missing = [*missing, "ruptures"]
+            self._pages()
         return SiteShape(
             index=str(self.out / "index.html"),
             nights=len(self.history.nights),
@@ -98,29 +95,22 @@ class Site:
             steps=sum(map(len, self.steps.values())),
             files=len(self.sizes),
             bytes=sum(self.sizes),
-            missing=missing,
         )
 
     def _file(self, name: str, content: str | bytes) -> None:
         write_whole(self.out / name, content)
         self.sizes.append(len(content.encode()) if isinstance(content, str) else len(content))
 
-    def _assets(self) -> list[str]:
-        """Copy the style, the program and the chart library; return the parts that are not installed."""
+    def _assets(self) -> None:
+        """Copy the style, the program and the chart library."""
         self._file(_MARK, "`triage site` may write this folder again.\n")
         for name in ("site.css", "site.js"):
             self._file(f"assets/{name}", files("triage.report").joinpath("assets", name).read_bytes())
-        try:
-            charts = distribution("uplot-python")  # not imported, because it imports IPython
-        except PackageNotFoundError:
-            return ["uplot-python"]
+        charts = distribution("uplot-python")  # not imported, because it imports IPython
         for name in _CHART_FILES:
             self._file(f"assets/{name}", Path(str(charts.locate_file(f"uplot/static/{name}"))).read_bytes())
-        return []
 
     def _steps(self) -> dict[str, list[MetricStep]]:
-        if not is_available():
-            return {}
         return {
             metric.name: list(find_steps(self.history.metrics[metric.name], metric.least, metric.least_by))
             for metric in METRICS
@@ -148,7 +138,7 @@ class Site:
         states = [as_json(state) for state in states_of(records, self.history, [row])]
         return {"states": states, "log": as_json(log) if log else None}
 
-    def _pages(self, *, has_charts: bool) -> None:
+    def _pages(self) -> None:
         history, environment = self.history, _environment(self.server)
         known = known_failures(self.store, history)
         common = {
@@ -156,8 +146,6 @@ class Site:
             "history": history,
             "night": lambda number: history.nights[number],
             "known": lambda life: known.get((life.track.compiler, life.signature)),
-            "has_charts": has_charts,
-            "has_steps": is_available(),
             "last": history.nights[-1],
             "age": self._age,
             "case_name": lambda row: history.names[row],

@@ -24,7 +24,6 @@ function load(name) {
 let charts;
 function loadCharts() {
   return charts ??= new Promise((done, failed) => {
-    if (document.body.dataset.charts !== "1") return failed(new Error("no charts"));
     document.head.append(element("script", "", {src: `${root}assets/uPlot.iife.js`, onload: () => done(window.uPlot), onerror: failed}));
   });
 }
@@ -286,7 +285,7 @@ function showLog(section, log) {
 
 async function trends() {
   const rows = $$("#steps tbody tr");
-  if (!rows.length || document.body.dataset.charts !== "1") return;
+  if (!rows.length) return;
   const box = $("#trend"), nights = await readNights();
   const choose = async row => {
     const {case: name, metric, unit} = row.dataset, one = await readCase(name);
@@ -307,5 +306,5 @@ async function trends() {
 $$("table.sortable").forEach(sortable);
 $$("button.copy").forEach(button => { button.onclick = () => navigator.clipboard?.writeText($("pre", button.closest("details")).textContent).then(() => { button.textContent = "Copied"; }); });
 const pages = [["#rates", overview], ["#grid", gridPage], ["#case", casePage], ["#steps", trends]];
-for (const [selector, show] of pages) if ($(selector)) show().catch(error => { if (error.message !== "no charts") { console.error(error); $("main").prepend(element("p", error.message, {className: "note", role: "alert"})); } });
+for (const [selector, show] of pages) if ($(selector)) show().catch(error => { console.error(error); $("main").prepend(element("p", error.message, {className: "note", role: "alert"})); });
 if ($("#case")) addEventListener("hashchange", () => location.reload());
