@@ -179,6 +179,13 @@ def cast(x_ptr, kind: tl.constexpr, mode: tl.constexpr, N: tl.constexpr):
         x = x.to(kind)
     tl.store(x_ptr + tl.arange(0, N), x)
 """
+BLOCKS = """import triton
+import triton.language as tl
+
+@triton.jit
+def read(x, rows):
+    tl.load(tl.make_block_ptr(base=x + 1, shape=(rows,), strides=(1,), offsets=(0,), block_shape=(16,), order=(0,)))
+"""
 COUNTS = """import triton
 import triton.language as tl
 
@@ -196,6 +203,8 @@ def bins(points: "torch.Tensor", seen, out, low: float, width: float, rows: int,
     ("text", "values"),
     [
         (CAST, {"x_ptr": "*fp16:16", "kind": "tl.float32", "mode": "down", "N": 64}),
+        (CAST.replace("tl.load(x_ptr +", "tl.load(pointer=x_ptr +"), {"x_ptr": "*fp16:16"}),
+        (BLOCKS, {"x": "*fp16:16", "rows": "i32"}),
         (COUNTS, {"low": "fp32", "width": "fp32", "rows": "i32", "seen": "*i32:16", "points": "*fp16:16"}),
     ],
 )

@@ -23,6 +23,7 @@ _SWITCHES = ("USE_", "IS_", "HAS_", "STORE_", "OUTPUT_", "CAUSAL", "ALLOW_", "EV
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
 _LAUNCH = ("num_warps", "num_stages")
 _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
+_ADDRESS = ("base", "pointer")  # keywords of these
 _WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")  # only of 32-bit floats and wider
 _SHAPING = (
     "arange",
@@ -285,9 +286,9 @@ def _see_call(call: ast.Call, seen: dict[str, list[ast.expr]]) -> None:
     elif callee in ("range", "static_range", "arange", "cdiv"):
         seen["bounds"] += call.args
     elif callee in _MEMORY or callee.startswith("atomic_"):
-        seen["pointers"] += call.args[:1]
+        seen["pointers"] += call.args[:1] + [value for word, value in keywords.items() if word in _ADDRESS]
         seen["bounds"] += call.args[1:] if callee.startswith(("make", "adv")) else []
-        seen["whole"] += [value for word, value in keywords.items() if word != "other"]
+        seen["whole"] += [value for word, value in keywords.items() if word not in ("other", *_ADDRESS)]
 
 
 def bindings_of(kernel: ast.FunctionDef) -> dict[str, list[ast.expr]]:
