@@ -46,8 +46,8 @@ def new_home(folder: Path) -> dict[str, str]:
     """Make a TRIAGE_HOME with the user's toolchains and no results; return the environment that uses it."""
     folder.mkdir(parents=True)
     (folder / "toolchains").symlink_to(TOOLCHAINS)
-    if (TOOLCHAINS.parent / "state.db").exists():
-        (folder / "state.db").symlink_to(TOOLCHAINS.parent / "state.db")
+    if (TOOLCHAINS.parent / "state").exists():
+        (folder / "state").symlink_to(TOOLCHAINS.parent / "state")
     return {**os.environ, "TRIAGE_HOME": str(folder)}
 
 

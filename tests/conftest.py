@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, settings
 
 from tests.browser import CHROMIUM, launched
 from triage.cli.app import app
-from triage.toolchains.workspace import SCHEMA_VERSION
 
 # How long an example takes says nothing on a machine that does other work.
 settings.register_profile("triage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -45,8 +44,8 @@ def shared_home(home: Path) -> Path:
     home.mkdir()
     (cache / "toolchains").mkdir(parents=True, exist_ok=True)
     (home / "toolchains").symlink_to(cache / "toolchains")
-    # SQLite locks the file that the link leads to. Its name has the schema version, so that other checkouts do not change it.
-    (home / "state.db").symlink_to(cache / f"state-of-tests-{SCHEMA_VERSION}.db")
+    (cache / "state-of-tests").mkdir(exist_ok=True)
+    (home / "state").symlink_to(cache / "state-of-tests")
     return home
 
 

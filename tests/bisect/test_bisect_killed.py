@@ -91,9 +91,5 @@ def built(home: Path, small: SmallCompiler) -> set[str]:
 
 
 def stored_values(home: Path, section: str) -> list[dict[str, object]]:
-    with closing(sqlite3.connect(home / "state.db")) as store:
-        try:
-            rows = store.execute("SELECT value FROM entries WHERE section = ?", (section,)).fetchall()
-        except sqlite3.OperationalError:
-            return []
-    return [json.loads(value.rpartition(" ")[0]) for (value,) in rows]
+    files = (home / "state" / section.replace(" ", "-")).glob("*.json")
+    return [json.loads(file.read_text().partition(" ")[2])[1] for file in files]

@@ -59,6 +59,6 @@ def _twin(home: Path, tmp_path: Path) -> Path:
     """A home with the same toolchains and nothing else known."""
     twin = tmp_path / "twin"
     twin.mkdir()
-    for name in ("toolchains", "state.db"):
+    for name in ("toolchains", "state"):
         (twin / name).symlink_to((home / name).resolve())
     return twin

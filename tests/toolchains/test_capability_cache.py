@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ LARGE = b"x" * (17 << 20)
 
 
 def test_the_identity_is_the_content_of_every_file_wherever_it_lies(tmp_path: Path) -> None:
-    compiler, state = TwoFiles(), StateStore(tmp_path / "home" / "state.db")
+    compiler, state = TwoFiles(), StateStore(tmp_path / "home" / "state")
     first = make(tmp_path / "first", b"1", LARGE)
     known = describe(state, compiler, first)
     assert describe(state, compiler, first) == known
@@ -53,7 +54,7 @@ def test_the_identity_is_the_content_of_every_file_wherever_it_lies(tmp_path: Pa
 
 
 def test_a_changed_library_is_another_compiler(tmp_path: Path) -> None:
-    compiler, state = TwoFiles(), StateStore(tmp_path / "home" / "state.db")
+    compiler, state = TwoFiles(), StateStore(tmp_path / "home" / "state")
     program = make(tmp_path / "one", b"1", LARGE)
     before = describe(state, compiler, program).identity
     library = tmp_path / "one" / "lib.so"
@@ -63,7 +64,7 @@ def test_a_changed_library_is_another_compiler(tmp_path: Path) -> None:
     assert describe(state, compiler, program).identity != before
     # The stored digests can be lost at any time.
     after = describe(state, compiler, program).identity
-    state.path.unlink()
+    shutil.rmtree(tmp_path / "home" / "state")
     assert describe(state, compiler, program).identity == after
 
 
@@ -71,4 +72,4 @@ def test_a_compiler_with_missing_files_is_an_environment_failure(tmp_path: Path)
     program = make(tmp_path / "one", b"1", LARGE)
     (tmp_path / "one" / "lib.so").unlink()
     with pytest.raises(EnvironmentFailure, match=r"lib\.so of the compiler is missing"):
-        describe(StateStore(tmp_path / "state.db"), TwoFiles(), program)
+        describe(StateStore(tmp_path / "state"), TwoFiles(), program)

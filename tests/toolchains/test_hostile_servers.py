@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -136,7 +137,7 @@ def test_a_broken_index_leaves_the_installed_releases(home: Path, server: Hostil
     server.answers = {"/simple": server.index(), "/wheel": http(wheel(program))}
     call("toolchains", "install", "1.0.0")
     [toolchain] = stored(home / "toolchains")
-    (home / "state.db").unlink()
+    shutil.rmtree(home / "state")
     server.answers = {"/": http(b"null")}
     done = call("toolchains", "list")
     assert done.exit_code == 0, done.output

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-import sqlite3
 import threading
 import time
 import zlib
@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,90 +20,62 @@ from typing import Any
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import is_number
 from triage.model.progress import Progress, Silent
-from triage.toolchains.sqlite_files import Database, Schema, transaction
+from triage.toolchains.home import disk_errors, wait_for_lock, write_whole
 
 _LOCK_TICK = 0.2  # seconds between looks at the stop signal
-_PUT = "INSERT OR REPLACE INTO entries (section, key, value) VALUES (?, ?, ?)"
 
 
-class StateStore(Database):
-    """JSON values by section and key. Every call is one transaction.
+class StateStore:
+    """JSON values by section and key, each in a file that is written whole.
 
     The values are only a cache. Each has a checksum; a damaged one counts as not there.
     """
 
-    def __init__(self, path: Path, stop: threading.Event | None = None) -> None:
+    def __init__(self, folder: Path, stop: threading.Event | None = None) -> None:
         """`stop`: ends waiting for other processes, with Interrupted."""
-        super().__init__(path, _SCHEMA, stop)
+        self._folder = folder
+        self._stop = stop or threading.Event()
 
     def section(self, name: str) -> StateSection:
-        return StateSection(self, name)
+        return StateSection(self._folder / name.replace(" ", "-"), self._stop)
 
 
 class StateSection:
-    """The values of one kind, by key. Its calls raise what `StateStore.run` raises."""
+    """The values of one kind, by key. Its calls raise EnvironmentFailure when the folder cannot be used."""
 
-    def __init__(self, store: StateStore, name: str) -> None:
-        self._store = store
-        self._name = name
+    def __init__(self, folder: Path, stop: threading.Event) -> None:
+        self._folder = folder
+        self._stop = stop
 
     def get(self, key: str) -> Any | None:
-        return self._store.run(lambda db: self._read(db, key))
+        with disk_errors(f"read {self._folder}"), suppress(FileNotFoundError, ValueError, RecursionError):
+            checksum, _, text = self._file(key).read_text("utf-8").partition(" ")
+            if checksum == _checksum(text):
+                stored, value = json.loads(text)
+                return value if stored == key else None
+        return None
 
     def put(self, key: str, value: Any) -> None:
         """Set the value of a key to any JSON value."""
-        row = _row(self._name, key, value)
-        self._store.run(lambda db: db.execute(_PUT, row))
+        text = json.dumps([key, value])
+        with disk_errors(f"write {self._folder}"):
+            write_whole(self._file(key), f"{_checksum(text)} {text}")
 
     def update(self, key: str, change: Callable[[Any | None], Any]) -> None:
-        """Set a value to what `change` returns for the value before. No other process writes in between."""
+        """Set a value to what `change` returns for the value before. No other process updates it in between."""
+        with disk_errors(f"write {self._folder}"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / ".lock").open("wb") as lock:
+                with suppress(OSError):  # a file system without locks
+                    wait_for_lock(lock, fcntl.LOCK_EX, self._stop)
+                self.put(key, change(self.get(key)))
 
-        def replace(db: sqlite3.Connection) -> None:
-            with transaction(db):
-                db.execute(_PUT, _row(self._name, key, change(self._read(db, key))))
-
-        self._store.run(replace)
-
-    def _read(self, db: sqlite3.Connection, key: str) -> Any | None:
-        """The value of a key; None for a damaged one."""
-        row = db.execute("SELECT value FROM entries WHERE section = ? AND key = ?", (self._name, key)).fetchone()
-        if row is None or not isinstance(row[0], str):
-            return None
-        text, _, checksum = row[0].rpartition(" ")
-        return json.loads(text) if checksum == _checksum(self._name, key, text) else None
+    def _file(self, key: str) -> Path:
+        return self._folder / f"{blake2b(key.encode('utf-8', 'replace'), digest_size=12).hexdigest()}.json"
 
 
-def _row(section: str, key: str, value: Any) -> tuple[str, str, str]:
-    """A row of the table: its value is JSON, a blank and the checksum."""
-    text = json.dumps(value)
-    return section, key, f"{text} {_checksum(section, key, text)}"
-
-
-def _checksum(*texts: str) -> str:
-    return f"{zlib.crc32(chr(0).join(texts).encode('utf-8', 'replace')):08x}"
-
-
-def _create_entries(db: sqlite3.Connection, home: Path) -> None:
-    db.execute("CREATE TABLE entries (section TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (section, key))")
-    # Of the files that earlier versions of the program wrote, only these take long to find out again.
-    for path in home.glob("logs/build-*.json"):
-        with suppress(OSError, ValueError, RecursionError):
-            db.execute(_PUT, ("failed builds", path.stem, json.dumps(json.loads(path.read_text("utf-8")))))
-
-
-def _add_checksums(db: sqlite3.Connection, _: Path) -> None:
-    for section, key, value in db.execute("SELECT section, key, value FROM entries").fetchall():
-        with suppress(TypeError, ValueError, RecursionError):
-            db.execute(_PUT, _row(section, key, json.loads(value)))
-
-
-_SCHEMA = Schema(
-    name="state store",
-    migrations=(_create_entries, _add_checksums),
-    probe="SELECT section, key, value FROM entries LIMIT 0",
-    advice="update triage, or remove the file, which is only a cache",
-)
-SCHEMA_VERSION = len(_SCHEMA.migrations)
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +94,7 @@ class Workspace:
     @cached_property
     def state(self) -> StateStore:
         """The state store of the home folder."""
-        return StateStore(self.home / "state.db", self.stop)
+        return StateStore(self.home / "state", self.stop)
 
     @cached_property
     def costs(self) -> CostModel:
