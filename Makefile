@@ -56,7 +56,7 @@ $(VENV)/.ready: pyproject.toml
 triage: setup
 	$(BIN)/triage nightly $(RECIPES) --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
 	$(BIN)/triage nightly $(TRITON_RECIPES) --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --reduce --out $(OUT)/triton || [ $$? -eq 1 ]
-	$(BIN)/triage nightly $(RUN_RECIPES) --toolchain $(RUN_NEW) --baseline $(RUN_OLD) --bench --bench-time 10s --out $(OUT)/runs || [ $$? -eq 1 ]
+	$(BIN)/triage nightly $(RUN_RECIPES) --toolchain $(RUN_NEW) --baseline $(RUN_OLD) --bench 10s --out $(OUT)/runs || [ $$? -eq 1 ]
 	$(BIN)/triage site --out $(OUT)/site
 
 # Write a small reproducer for each recipe in reproducers/orders.txt, with its status on every release.

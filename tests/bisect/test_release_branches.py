@@ -170,7 +170,7 @@ def test_suspects_and_history_list_the_same_branches(releases: Releases, tmp_pat
     log = tmp_path / "failed.log"
     log.write_text("m.mlir:1:1: error: it failed\n")
     ends = ("--good", "commit:v3.1.0", "--bad", "commit:v3.2.0")
-    answer = answered(triage("suspects", log, "--repo", releases.history.path, *ends, "--top", "30", "--format", "json"))
+    answer = answered(triage("suspects", log, "--repo", releases.history.path, *ends, "--format", "json"))
     assert [one["commits"] for one in answer["branches"]] == [[vars_of(one) for one in branch.commits] for branch in expected]
     places = {one["commit"]: one["branch"] for one in answer["suspects"]}
     assert places[shas["changed"]] == found.suspects[0].branch.replace("3.2.0", "commit:v3.2.0")

@@ -106,7 +106,7 @@ def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night
 
 @pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "2")])
 def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, failures: str) -> None:
-    report = NightReport(replace(night, fail_on_slower=asked))
+    report = NightReport(replace(night, strict=asked))
     suite = ElementTree.fromstring(rendered(report, "junit")).find("testsuite")
     assert suite is not None
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {

@@ -13,7 +13,6 @@ from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     SECONDS,
     CaseOption,
-    JobsOption,
     RecipePath,
     SlowerOption,
     SuiteOption,
@@ -42,7 +41,6 @@ def attribute(
         bool, typer.Option("--phases/--no-phases", help="Compare the program after each phase too (two compiles per phase).")
     ] = True,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write attribution.html to this folder.")] = None,
-    jobs: JobsOption = None,
     output: Annotated[str, format_option(AttributionReport)] = "text",
 ) -> Exit:
     """Find the pass after which the IR of two compilers diverges.
@@ -65,7 +63,7 @@ def attribute(
     clone = Repository(repo) if repo else None
     kernel = None
     time_metric, function = slower_metric(metric)
-    with open_runner(context.obj, [chosen], jobs) as runner, ExitStack() as opened:
+    with open_runner(context.obj, [chosen]) as runner, ExitStack() as opened:
         older, newer = (runner.registry.resolve(text, chosen.compiler) for text in (good, bad))
         judging = runner
         if time_metric is not None:

@@ -45,14 +45,6 @@ def lint(
         list[str] | None,
         typer.Option("--flag", help="A compiler flag in addition to the recipe's; may be repeated."),
     ] = None,
-    measure: Annotated[
-        bool | None,
-        typer.Option(
-            "--measure/--no-measure",
-            help="Compile to measure the affinity solver's iterations (default: only with --toolchain).",
-            show_default=False,
-        ),
-    ] = None,
     case: CasesOption = None,
     graph: Annotated[
         bool,
@@ -74,7 +66,6 @@ def lint(
     chosen = _cases(paths, tuple(Flag(_checked(text)) for text in flag or ()))
     named = cases_named([each for each, _ in chosen], case)
     chosen = [(each, shown) for each, shown in chosen if each in named]
-    measured = measure if measure is not None else toolchain is not None
     answers, unreadable, rules = [], [], []
     with open_runner(context.obj, [each for each, _ in chosen]) as runner:
         for each, shown in chosen:
@@ -83,7 +74,7 @@ def lint(
             rules += [rule for rule in linter.rules if rule not in rules]
             ready = runner.registry.obtain(runner.registry.resolve(toolchain or "installed", each.compiler))
             try:
-                answers.append(lint_case(runner, linter, each, ready, measured=measured, shown=shown))
+                answers.append(lint_case(runner, linter, each, ready, measured=toolchain is not None, shown=shown))
             except BadInput as error:  # reported at the end, after the findings of the other cases
                 unreadable.append(error)
     if unreadable and not answers:

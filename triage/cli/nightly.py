@@ -15,6 +15,7 @@ from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.nights import flaky_in_nights, store_night
 from triage.cli.options import (
+    SECONDS,
     ExecutorOption,
     ForecastOption,
     FreshOption,
@@ -40,6 +41,8 @@ from triage.nightly.shards import shard
 from triage.report.forecast import forecast
 from triage.report.night import NightReport, write_reports
 from triage.report.registry import write_report
+
+_THRESHOLD = 0.05  # the smallest change of a run time that counts
 
 
 @command
@@ -70,20 +73,15 @@ def nightly(
         typer.Option(metavar="DURATION", help="With --investigate: spend at most this long, such as 45m (default: no limit)."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 when a case passes that its recipe expects to fail.")
+        bool,
+        typer.Option("--strict", help="Exit 1 also when a case passes that its recipe expects to fail, or becomes slower."),
     ] = False,
     bench: Annotated[
-        bool, typer.Option("--bench", help="Measure the run times of cases with `bench` or `run` on both toolchains in turn.")
-    ] = False,
-    bench_time: Annotated[
-        str, typer.Option(metavar="DURATION", help="With --bench: measure each case for at most this long.")
-    ] = "60s",
-    threshold: Annotated[
-        float, typer.Option(min=0.0, help="With --bench: smallest change that counts, 0.05 for five percent.")
-    ] = 0.05,
-    fail_on_slower: Annotated[
-        bool, typer.Option("--fail-on-slower", help="Exit 1 when a compile or a run is slower, as for a regression.")
-    ] = False,
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Measure the run times of cases with `bench` or `run` on both toolchains, each this long."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
     ] = None,
@@ -99,7 +97,7 @@ def nightly(
     """Compare a new compiler with a baseline over all recipes.
 
     Exit 1 when a case regressed or fails in a different way. A failure that a recipe expects at that version is known.
-    Slower compiles and runs are reported with an interval; they change the exit code only with --fail-on-slower.
+    Slower compiles and runs are reported with an interval; they change the exit code only with --strict.
     One compiler is compared at a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects IREE.
 
     - `triage nightly recipes/ --bisect --out out` compares the newest release with the one before
@@ -114,7 +112,7 @@ def nightly(
     cases = shard(selection.cases, part)
     if investigate or reduce:
         _check_out(cases, out)
-    bench_seconds = duration_of("--bench-time", bench_time)
+    bench_seconds = duration_of("--bench", bench) if bench else SECONDS
     seconds = None if budget is None else duration_of("--budget", budget)
     if seconds is not None and not investigate:
         raise BadInput("--budget limits an investigation; pass --investigate")
@@ -126,7 +124,7 @@ def nightly(
             later = "then those of --bisect, --reduce and --investigate for each new failure"
             write_report(forecast(runner, planned, what=later if bisect or reduce or investigate else None), output)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, fail_on_slower, part, strict, flaky_in_nights())
+        run = NightRun(runner, cases, new, old, part, strict, flaky_in_nights())
         run.total = len(selection.cases) if part else 0
         reports = NightReports(run, out, output, github)
         with reports.partial():
@@ -134,7 +132,7 @@ def nightly(
             reports.write()
             if bench:
                 run.phase = "run times"
-                run.bench(threshold, bench_seconds)
+                run.bench(_THRESHOLD, bench_seconds)
             if bisect:
                 run.phase = "bisects"
                 run.bisect(run.finder(repo, project), bench_seconds)
@@ -168,9 +166,7 @@ def publish(report: NightReport, output: str, *, github: bool) -> None:
 def exit_of(night: Night) -> Exit:
     """Return the exit code of a night: FOUND for a new failure, else why cases could not be tested, else OK."""
     is_slower = bool(night.slower) or any(row.verdict is Pace.SLOWER for row in night.run_times)
-    if any(case.counts for case in night.cases) or (night.fail_on_slower and is_slower):
-        return Exit.FOUND
-    if night.strict and night.unexpected_passes:
+    if any(case.counts for case in night.cases) or (night.strict and (is_slower or night.unexpected_passes)):
         return Exit.FOUND
     results = (result for case in night.cases for result in (case.baseline, case))
     code = exit_for_results((result.status, result.cause) for result in results)

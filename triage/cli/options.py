@@ -17,14 +17,6 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 from triage.report.registry import Report, format_names
 
-
-class Direction(StrEnum):
-    """Which values of a metric are worse."""
-
-    HIGHER = "higher"
-    LOWER = "lower"
-
-
 SECONDS = 60.0  # for which each probe of a time is measured at most
 
 RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of recipes.")]
@@ -97,9 +89,6 @@ MetricOption = Annotated[
         "`triage run` reports for the recipe. Needs --good, and --bad to bisect.",
     ),
 ]
-WorseOption = Annotated[
-    Direction | None, typer.Option("--worse", help="Which values of the metric are worse (default: higher).")
-]
 SlowerOption = Annotated[
     str | None,
     typer.Option(
@@ -119,19 +108,6 @@ def slower_metric(text: str | None) -> tuple[Metric | None, str | None]:
     if metric not in (Metric.RUN_SECONDS, Metric.CPU_SECONDS) or (function and metric != Metric.RUN_SECONDS):
         raise BadInput(f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION")
     return metric, function or None
-
-
-def metric_named(name: str | None, worse: Direction | None) -> Metric | None:
-    """Return the metric of the two options; None when none is named.
-
-    Raises:
-        BadInput: a direction without a metric, or for a time that is measured in turn.
-    """
-    if name is None and worse is not None:
-        raise BadInput("--worse needs --metric")
-    if worse is Direction.LOWER and name in (Metric.CPU_SECONDS.name, Metric.RUN_SECONDS.name):
-        raise BadInput(f"more {name} are always worse; exchange --good and --bad to find an improvement")
-    return None if name is None else Metric(name, worse is Direction.LOWER)
 
 
 def rev_option(*names: str, text: str) -> Any:

@@ -20,9 +20,7 @@ from triage.cli.options import (
     MetricOption,
     RecipePath,
     SuiteOption,
-    WorseOption,
     format_option,
-    metric_named,
     rev_option,
 )
 from triage.execution.judge import Metric
@@ -47,7 +45,6 @@ def reduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
     match: Annotated[FailureMatch, typer.Option(help="What counts as the same failure.")] = FailureMatch.SIGNATURE,
     metric: MetricOption = None,
-    worse: WorseOption = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Compiles before a program counts as passing (default: by how often it fails).")
     ] = None,
@@ -69,7 +66,7 @@ def reduce(
     - `triage reduce recipes/residual-blocks-gfx942.yaml -t 3.8.0 --good 3.7.1 --metric cpu_seconds`
     """
     context.obj.executor = executor
-    followed = metric_named(metric, worse)
+    followed = Metric(metric) if metric else None
     chosen = one_case(load_cases([recipe], suite_config), case)
     folder_for(out, chosen)
     with open_runner(context.obj, [chosen], jobs) as runner:

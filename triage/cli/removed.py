@@ -28,7 +28,7 @@ _EVERYWHERE = {
 _TIMES = {"--function": "use --metric run_seconds:FUNCTION", "--time": "each probe is measured for at most 60 s"}
 _FAMILY = {"--family": "write the family before the revision, such as triton:3.2.0"}
 _OF_COMMAND = {
-    "attribute": _TIMES,
+    "attribute": _TIMES | {"--jobs": "one compile per core runs at once"},
     "remedy": _TIMES | {"--run": "`triage bench` measures a program with the remedy's flags"},
     "history": {"--share": "half of all compiles are spent at most; --every compiles all"},
     "toolchains install": _FAMILY | {"--jobs": "four are installed at once"},
@@ -40,6 +40,7 @@ _OF_COMMAND = {
         "--worse": "the values at --good and --bad show which are worse",
     },
     "reduce": {
+        "--worse": "exchange --good and --toolchain where lower values are worse",
         "--save-other-failures": "`others` in the JSON names other failures",
         "--slipped": "`others` in the JSON names other failures",
     },

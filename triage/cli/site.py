@@ -21,13 +21,6 @@ from triage.toolchains.home import open_home
 @command
 def site(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("public"),
-    title: Annotated[str, typer.Option(help="Name at the top of each page.")] = "triage",
-    issue_url: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Server of issues that are named owner/repository#number (default: https://github.com)."
-        ),
-    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the first page in a browser.")] = False,
     output: Annotated[str, format_option(Answer)] = "text",
 ) -> Exit:
@@ -35,11 +28,11 @@ def site(
 
     The pages need no server: open `index.html`, or publish the folder, for example with GitHub Pages.
     """
-    from triage.report.site import SERVER, Site, site_report  # templates and arrays are slow to import
+    from triage.report.site import Site, site_report  # templates and arrays are slow to import
 
     evidence = Evidence(open_home() / "evidence.db", print_stderr)
     try:
-        written = Site(open_nights(), out, evidence, title, issue_url or SERVER).write()
+        written = Site(open_nights(), out, evidence).write()
     finally:
         evidence.close()
     write_report(site_report(written), output)

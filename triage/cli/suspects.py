@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # the prior needs numpy, which is slow to import
     from triage.bisect.pass_evidence import PassEvidence
     from triage.bisect.plan import BisectRequest
 
+_SHOWN = 20  # commits
 _RECIPES = (".yaml", ".yml")
 
 
@@ -42,7 +43,6 @@ def suspects(
     bad: Annotated[str, typer.Option(help="Known-bad revision or commit.")],
     case: CaseOption = None,
     backend: Annotated[str | None, typer.Option(help="Backend that a log is about, such as rocm.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of commits to show.")] = 10,
     project: ProjectOption = None,
     output: Annotated[str, format_option(SuspectsReport)] = "text",
 ) -> Exit:
@@ -72,7 +72,7 @@ def suspects(
         clues = evidence.added_to(clues) if evidence else clues
         branches = read_branches(timeline, [(good, span.good.sha), (bad, span.bad.sha)])
         undone = only_before(timeline, span, branches)
-        ranked = rank(timeline, span, clues, request.project.name, top, request.project.repository, undone)
+        ranked = rank(timeline, span, clues, request.project.name, _SHOWN, request.project.repository, undone)
     lacking = {commit.sha: f"{good} has it, {bad} lacks it" for commit in undone}
     placed = []
     for change in ranked:

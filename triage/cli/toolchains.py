@@ -106,12 +106,22 @@ def list_(
     """List the releases of the package index and show which are installed."""
     with open_runner(context.obj, ()) as runner:
         registry = runner.registry
-        releases = [
-            ListedRelease(**asdict(ref.revision), family=family, installed=registry.is_installed(ref))
-            for family in families or Families()
-            for ref in registry.releases(family)
-        ]
+        releases: list[ListedRelease] = []
+        unknown: list[EnvironmentFailure] = []
+        for family in families or Families():
+            try:
+                refs = registry.releases(family)
+            except EnvironmentFailure as error:  # the other families may be on another index, or known already
+                unknown.append(error)
+                continue
+            releases += [
+                ListedRelease(**asdict(ref.revision), family=family, installed=registry.is_installed(ref)) for ref in refs
+            ]
         toolchains = stored(registry.folder)
+    if not releases and unknown:
+        raise unknown[0]
+    for failure in unknown:
+        print_stderr(f"triage: {failure}")
     size = sum(toolchain.bytes for toolchain in toolchains)
     rows = [(release.family, release.name, Span("yes", "good") if release.installed else "") for release in releases]
     count = Paragraph(f"{len(toolchains)} installed, {size / _GIB:.1f} GiB")

@@ -9,8 +9,7 @@ import typer
 
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import DryRunOption, JobsOption, RecipePath, SuiteOption, format_option, rev_option
-from triage.execution.runner import ProbeJob
+from triage.cli.options import JobsOption, RecipePath, SuiteOption, format_option, rev_option
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.remedy.variants import compare_variants, neighbourhood, varied
@@ -35,7 +34,6 @@ def variants(
         ),
     ] = None,
     jobs: JobsOption = None,
-    dry_run: DryRunOption = False,
     output: Annotated[str, format_option(VariantsReport)] = "text",
 ) -> Exit:
     """Compile variants of a failing case and report which keys decide whether it fails.
@@ -58,10 +56,6 @@ def variants(
         chosen = neighbourhood(about or cases[0], cases)
     with open_runner(context.obj, chosen, jobs) as runner:
         ref = runner.registry.resolve(toolchain, chosen[0].compiler)
-        if dry_run:
-            for line in runner.command_lines([ProbeJob(variant, ref) for variant in chosen]):
-                typer.echo(line)
-            return Exit.OK
         found = compare_variants(runner, chosen, ref, about)
     write_report(VariantsReport(found), output)
     if found.failure is not None:

@@ -298,8 +298,7 @@ class Night(Shape):
     not_compared: list[str] = field(default_factory=list)
     """Cases without a result on both toolchains."""
     strict: bool = False
-    """Unexpected passes fail the night."""
-    fail_on_slower: bool = False
+    """Unexpected passes and slower cases fail the night."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
 

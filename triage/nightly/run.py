@@ -44,7 +44,7 @@ _SUSPICIOUS_BY = 1.0  # and this many seconds more
 class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
 
-    phase: what is being done; fail_on_slower, shard, strict, scope, total: as in `Night`; is_flaky: whether earlier nights show
+    phase: what is being done; shard, strict, scope, total: as in `Night`; is_flaky: whether earlier nights show
     that a case is flaky.
     """
 
@@ -52,7 +52,6 @@ class NightRun:
     cases: Sequence[Case]
     toolchain: ToolchainRef
     baseline: ToolchainRef
-    fail_on_slower: bool = False
     shard: str | None = None
     strict: bool = False
     is_flaky: Callable[[str], bool] = lambda _: False
@@ -112,7 +111,6 @@ class NightRun:
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=[case.name for case in self.cases if case.name not in self._results],
             strict=self.strict,
-            fail_on_slower=self.fail_on_slower,
         )
 
     def compare(self) -> None:

@@ -75,7 +75,6 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
         stopped="; ".join([*stopped, *([missing] if missing else [])]) or None,
         not_compared=_in_order(nights, lambda night: night.not_compared),
         strict=any(night.strict for night in nights),
-        fail_on_slower=any(night.fail_on_slower for night in nights),
         reports={},
     )
 

@@ -99,8 +99,8 @@ class NightReport(MarkdownReport, SuiteReport):
         night = self.night
         clusters = night.clusters_by_case()
         cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
-        cases += [_run_case(row, is_failure=night.fail_on_slower) for row in night.run_times]
-        cases += [_compile_case(row, is_failure=night.fail_on_slower) for row in night.slower]
+        cases += [_run_case(row, is_failure=night.strict) for row in night.run_times]
+        cases += [_compile_case(row, is_failure=night.strict) for row in night.slower]
         cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
         return f"triage {night.toolchain.name} against {night.baseline.name}", cases
 
