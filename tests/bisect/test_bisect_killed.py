@@ -42,8 +42,8 @@ def test_killed_at_every_step(
     asked = [sys.executable, "-c", "from triage.cli import main; main()"]
     monkeypatch.setenv("SMALL_REPO", str(misleading.path))
     given = project(BUILD) if source == "build" else command
-    asked += words(misleading, recipe, given, "--jobs", "1", "--no-attribute", first=first, last=last)
-    pair = {misleading.shas[CULPRIT - 1], misleading.sha}
+    asked += words(misleading, recipe, given, "--jobs", "1", first=first, last=last)
+    pair = {misleading.shas[CULPRIT - 1], misleading.sha, misleading.shas[last]}  # and the failing end
     known: set[str] = set()
     whole: set[str] = set()
     calls.touch()
@@ -51,8 +51,8 @@ def test_killed_at_every_step(
         before = len(calls.read_text().splitlines())
         begun = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
         # Another moment each time: some steps later, and a little after what was seen of it. The pair is confirmed in one go,
-        # by four compiles, so that sooner or later a run has to be let live that long.
-        steps = kills % 3 if kills < 12 else kills % 7
+        # by twelve compiles with the failing end, so that sooner or later a run has to be let live that long.
+        steps = kills % 3 if kills < 12 else kills % 16
         while begun.poll() is None and len(calls.read_text().splitlines()) <= before + steps:
             time.sleep(0.003)
         if begun.poll() is None:

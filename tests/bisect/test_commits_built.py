@@ -170,7 +170,7 @@ def test_a_repository_on_a_read_only_file_system_is_bisected(
     misleading: SmallCompiler, recipe: Path, project: Callable[[str], Path], home: Path, tmp_path: Path
 ) -> None:
     program = [sys.executable, "-c", "from triage.cli import main; main()"]
-    asked = [*program, *words(misleading, recipe, project(BUILD), "--no-attribute", first=141, last=159)]
+    asked = [*program, *words(misleading, recipe, project(BUILD), first=141, last=159)]
     mounts = f"mount --bind {misleading.path} {misleading.path} && mount -o remount,bind,ro {misleading.path}"
     inside = ["unshare", "--mount", "sh", "-c", f'{mounts} || exit 77; touch {misleading.path}/x && exit 78; exec "$@"', "sh"]
     done = subprocess.run([*inside, *asked], capture_output=True, text=True, check=False, cwd=tmp_path)
