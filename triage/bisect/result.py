@@ -227,6 +227,17 @@ class Bisection(Shape):
         return Transition(self.before, self.after, about, self.confirmed, self.suspects)
 
 
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """What one compiler does with one commit of the model. `status`: passed, failed or untestable."""
+
+    compiler: Revision
+    model: Revision
+    status: str
+    failure: Failure | None
+    reason: str | None
+
+
 def commit_revision(commit: Commit) -> Revision:
     """A commit as a revision; its name is the short sha."""
     return Revision(commit.sha[:_SHORT_SHA], commit.sha, commit.date[:10], commit.subject)

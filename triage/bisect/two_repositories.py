@@ -17,16 +17,17 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from triage.bisect.candidates import BisectRange, ReleaseCandidates, commit_note
+from triage.bisect.history import plain_status
 from triage.bisect.plan import BisectRequest, bisect_between, compilers_at, line_to, report_progress, search_on
 from triage.bisect.prior import Clues
-from triage.bisect.result import Answer, Bisection, Side, Suspect, commit_revision
+from triage.bisect.result import Answer, Bisection, Combination, Side, Suspect, commit_revision
 from triage.bisect.search import run_search, wrong_end
 from triage.execution.judge import verdict_of
 from triage.execution.runner import ProbeJob
 from triage.git_history import Repository, Timeline
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Failed, Outcome, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Outcome, Untestable
 from triage.model.revision import Revision
 from triage.toolchains.home import disk_errors
 from triage.toolchains.registry import ToolchainRef
@@ -165,15 +166,6 @@ _CHANGED = {  # by whether the new compiler with the old model has the new state
 
 
 @dataclass(frozen=True, slots=True)
-class Combination:
-    """The outcome of one compiler with one commit of the model."""
-
-    compiler: Revision
-    model: Revision
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
 class TwoRepositories:
     """The answer: a bisect for each repository that changed it; without an answer `undecided` has the reason."""
 
@@ -244,7 +236,12 @@ class _Search:
     def combinations(self) -> tuple[Combination, ...]:
         compilers = {side: self.request.runner.registry.revision(ref) for side, ref in self.compilers.items()}
         models = {side: Revision(sha[:10], sha) for side, sha in self.shas.items()}
-        return tuple(Combination(compilers[a], models[b], outcome) for (a, b), outcome in self.outcomes.items())
+        combinations = []
+        for (compiler, model), outcome in self.outcomes.items():
+            failure = None if isinstance(outcome, Compiled) else outcome.failure
+            reason = outcome.reason if isinstance(outcome, Untestable) else None
+            combinations.append(Combination(compilers[compiler], models[model], plain_status(outcome), failure, reason))
+        return tuple(combinations)
 
     def along_compilers(self, model: Side) -> Bisection:
         request = replace(self.request, case=self.cases[model])

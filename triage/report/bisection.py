@@ -7,18 +7,14 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from triage.bisect.history import plain_status
-from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, Transition
-from triage.model.outcome import Failure
-from triage.model.revision import Revision
+from triage.bisect.result import Answer, Bisection, BisectKind, Combination, Suspect, Transition
 from triage.report.branches import branch_facts
 from triage.report.document import Block, Bullets, Document, Facts, Inline, Paragraph, Span
-from triage.report.elements import failure_text, headline_text, numbers_text, outcome_text, plural, revision_text
+from triage.report.elements import failure_text, headline_text, numbers_text, plural, revision_text
 from triage.report.registry import DocumentReport
-from triage.report.shapes import failure_in, reason_in
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
-    from triage.bisect.two_repositories import Combination, TwoRepositories
+    from triage.bisect.two_repositories import TwoRepositories
 
 _UNTESTABLE_SHOWN = 8
 _SUSPECTS_SHOWN = 10
@@ -167,17 +163,6 @@ _SENTENCES = {
 }
 
 
-@dataclass(frozen=True)
-class CombinationShape:
-    """A compiler with a commit of the model repository, and what happened."""
-
-    compiler: Revision
-    model: Revision
-    status: str
-    failure: Failure | None
-    reason: str | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class TwoRepositoriesShape(Bisection):
     """JSON of `triage bisect --model`: the bisect of the compiler, or of the model where only the model changed.
@@ -186,7 +171,7 @@ class TwoRepositoriesShape(Bisection):
     """
 
     moved: str | None
-    corners: Sequence[CombinationShape]
+    corners: tuple[Combination, ...]
     compiler: Bisection | None
     model: Bisection | None
 
@@ -206,7 +191,7 @@ class TwoRepositoriesReport(DocumentReport):
         return TwoRepositoriesShape(
             **whole,
             moved=answer.changed.value if answer.changed else None,
-            corners=[_combination(one) for one in answer.combinations],
+            corners=answer.combinations,
             compiler=answer.compiler,
             model=answer.model,
         )
@@ -221,9 +206,6 @@ class TwoRepositoriesReport(DocumentReport):
         return Document("Bisect of a compiler and a model", blocks)
 
 
-def _combination(one: Combination) -> CombinationShape:
-    return CombinationShape(one.compiler, one.model, plain_status(one.outcome), failure_in(one.outcome), reason_in(one.outcome))
-
-
 def _combination_text(one: Combination) -> str:
-    return f"{revision_text(one.compiler)}, model {one.model.name}: {outcome_text(one.outcome)}"
+    what = f"untestable: {one.reason}" if one.reason else f"fails: {failure_text(one.failure)}" if one.failure else "compiles"
+    return f"{revision_text(one.compiler)}, model {one.model.name}: {what}"
