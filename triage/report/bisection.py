@@ -31,8 +31,7 @@ class BisectReport(DocumentReport):
         is_open = self.result.status is Answer.INCONCLUSIVE
         verdict = Span(_verdict(self.result), "warning" if is_open else "strong")
         blocks: list[Block] = [Paragraph([Span(self.result.case, "strong"), ": ", verdict]), Facts(list(_facts(self.result)))]
-        if steps := list(_next_steps(self.result)):
-            blocks.append(Bullets(steps))
+        blocks += [Paragraph(step) for step in _next_steps(self.result)]
         return Document(f"Bisect of {self.result.case}", blocks)
 
 
