@@ -81,11 +81,22 @@ def test_flaky_cases_begin_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize("name", HISTORIES)
-def test_each_case_that_does_not_pass_is_named_in_text_and_markdown(name: str) -> None:
+def test_what_is_new_is_named_in_the_text_and_every_failure_in_the_reports() -> None:
     record = night({("unsteady", 0)})
-    for text in (rendered(NightReport(record), "text"), night_markdown(record)):
-        assert (name in text) is (name != "fine")
+    text, page = rendered(NightReport(record), "text"), night_markdown(record)
+    assert [name for name in HISTORIES if name in text] == ["worse", "other", "unsteady"]
+    assert [name for name in HISTORIES if name in page] == [name for name in HISTORIES if name != "fine"]
+
+
+def test_a_long_night_is_short_on_a_terminal() -> None:
+    record = night(worse="PF", same="FF", fixed="FP")
+    worse, same, fixed = record.cases
+    many = [replace(worse, case=f"regressed-{number}") for number in range(40)]
+    many += [replace(same, case=f"failing-{number}") for number in range(283)]
+    many += [replace(fixed, case=f"fixed-{number}") for number in range(60)]
+    text = rendered(NightReport(replace(record, cases=many, reports={"json": "out/nightly.json"})), "text")
+    assert len(text.splitlines()) <= 40
+    assert "40 regressed, 60 fixed, 283 failing" in text
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,11 @@ _SECTIONS = {
     CaseChangeKind.REGRESSED: "bold red",
     CaseChangeKind.CHANGED: "magenta",
     CaseChangeKind.FIXED: "green",
-    CaseChangeKind.KNOWN: "cyan",
+    CaseChangeKind.FLAKY: "yellow",
 }
-_SHOWN = 30  # cases of a section on a terminal
+_SHOWN = 10  # rows of a section on a terminal
+_GROUPS = 8  # failures of a section on a terminal
+_NAMES = 5  # cases of a failure on a terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +70,14 @@ class NightReport(MarkdownReport, SuiteReport):
         for change, style in _SECTIONS.items():
             if shown := night.of(change):
                 yield Text(f"\n{TITLES[change]} ({len(shown)})", style=style)
-                for case in shown:
-                    yield from _case_lines(night, case, clusters.get(case.case))
-        yield from _short_section(TITLES[CaseChangeKind.FAILING], night.of(CaseChangeKind.FAILING), "red")
-        yield from _short_section(TITLES[CaseChangeKind.FLAKY], night.of(CaseChangeKind.FLAKY), "yellow")
+                groups = _groups(shown)
+                for group in groups[:_GROUPS]:
+                    yield from _group_lines(night, group, clusters.get(group[0].case))
+                if hidden := sum(map(len, groups[_GROUPS:])):
+                    yield Text(f"  and {plural(hidden, 'case')} more; nightly.json has them", style="dim")
         if passes := night.unexpected_passes:
-            yield Text(
-                f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures", style="magenta"
-            )
-            yield from (Text(f"  {name}") for name in passes)
+            text = f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures"
+            yield Text(text, style="magenta")
         yield from _times_lines(night)
         if untestable := night.of(CaseChangeKind.UNTESTABLE):
             yield Text(f"\nNot tested ({len(untestable)})", style="yellow")
@@ -122,26 +123,26 @@ def write_reports(night: Night, folder: Path) -> NightReport:
     return report
 
 
-def _case_lines(night: Night, case: CaseResult, cluster: FailureCluster | None) -> Iterable[RenderableType]:
-    failure = case.either_failure
-    yield Text.assemble("  ", (case.case, "bold"), f"  {failure_text(failure)}" if failure else "")
-    if failure and failure.details:
+def _groups(cases: Sequence[CaseResult]) -> list[list[CaseResult]]:
+    """Return the cases with the same failure that came and went with the same revisions."""
+    groups: dict[tuple[str, ...], list[CaseResult]] = {}
+    for case in cases:
+        signature = case.either_failure.signature if case.either_failure else ""
+        groups.setdefault((signature, *map(origin_text, case.bisections)), []).append(case)
+    return list(groups.values())
+
+
+def _group_lines(night: Night, group: Sequence[CaseResult], cluster: FailureCluster | None) -> Iterable[RenderableType]:
+    failure, names = group[0].either_failure, [case.case for case in group]
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    yield Text.assemble("  ", (", ".join(names[:_NAMES]) + more, "bold"), f"  {failure_text(failure)}" if failure else "")
+    if failure and failure.details and group[0].counts:
         yield Text(f"      {numbers_text(failure)}", style="dim")
-    yield from (Text(f"      {origin_text(bisection)}") for bisection in case.bisections)
-    if cluster and (example := example_text(cluster, case.case, night)):
+    yield from (Text(f"      {origin_text(bisection)}") for bisection in group[0].bisections)
+    if cluster and (example := example_text(cluster, names[0], night)):
         yield Text(f"      {example}")
-    if cluster and cluster.representative == case.case:
+    if cluster and cluster.representative in names:
         yield from (Text(f"      {line}") for line in cluster_lines(cluster, night))
-
-
-def _short_section(title: str, cases: Sequence[CaseResult], style: str) -> Iterable[RenderableType]:
-    """Show a line for each case, and a number for those beyond a limit."""
-    if cases:
-        yield Text(f"\n{title} ({len(cases)})", style=style)
-    for case in cases[:_SHOWN]:
-        failure = case.either_failure
-        yield Text(f"  {case.case}{'  ' + failure_text(failure) if failure else ''}")
-    yield from _more(cases)
 
 
 def _more(rows: Sequence[object]) -> Iterable[RenderableType]:
