@@ -32,8 +32,8 @@ def searched(count: int, *, commits: bool) -> tuple[int, int, int, int]:
     [
         (6, True, 0.75, 35),
         (8, False, 0.65, 25),  # the failing end is probed again, in case the failure comes and goes
-        pytest.param(100, True, 0.78, 34, marks=pytest.mark.slow),
-        pytest.param(100, False, 0.7, 26, marks=pytest.mark.slow),
+        pytest.param(100, True, 0.78, 38, marks=pytest.mark.slow),
+        pytest.param(100, False, 0.7, 28, marks=pytest.mark.slow),
     ],
 )
 def test_confirmed_answers_are_right(count: int, commits: bool, least_confirmed: float, most_probes: float) -> None:
