@@ -22,7 +22,7 @@ from tests.bisect.small_compiler import SmallCompiler
     ("source", "first", "last"),
     [
         pytest.param("build", 141, 159, marks=pytest.mark.slow),
-        ("script", 141, 159),
+        pytest.param("script", 141, 159, marks=pytest.mark.slow),
         pytest.param("build", 100, 199, marks=pytest.mark.slow),
     ],
 )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Triage
-from triage.cli.app import COMMANDS, every_command
+from triage.cli.app import every_command
 from triage.cli.screen import AppContext
 
 MOST_COMMANDS, MOST_PARAMETERS = 32, 200
@@ -50,20 +47,6 @@ def test_a_format_that_a_command_cannot_write_is_refused_with_the_choices(triage
     done = triage(command, "nothing", "--format", other)
     assert (done.returncode, done.stdout) == (2, "")
     assert "json" in done.stderr
-
-
-def test_a_group_lists_its_commands_without_importing_them() -> None:
-    code = (
-        "import sys; sys.argv = ['triage', '--help']\n"
-        "from triage.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "import json; print(json.dumps([name for name in sys.modules if name.startswith('triage.')]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *help_text, modules = done.stdout.splitlines()
-    assert all(any(f" {name} " in line for line in help_text) for name in COMMANDS)
-    assert not {entry.module for entry in COMMANDS.values()} & set(json.loads(modules))
 
 
 def test_no_command_has_too_many_options() -> None:

@@ -6,17 +6,17 @@ After an intended change of a screen, write the files again with `python -m test
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.bisect.letters import outcome
 from tests.nightly.test_compare import night_of
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, UntestableRevision
+from triage.cli.app import app
 from triage.model.outcome import Failed
 from triage.model.revision import Revision
 from triage.report.bisection import BisectReport
@@ -27,9 +27,7 @@ FOLDER = Path(__file__).parent
 
 
 def help_screen() -> str:
-    environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
-    command = [sys.executable, "-c", "from triage.cli import main; main()", "--help"]
-    text = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    text = CliRunner(env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}).invoke(app, ["--help"], prog_name="triage").stdout
     # Typer draws the boxes and the types of options differently from version to version.
     lines = (line.strip(" │╭╮╰╯─").replace("<bool>", "") for line in text.splitlines())
     return "\n".join(" ".join(line.split()) for line in lines if line) + "\n"
