@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from triage.compilers.iree.lint.program import LintProgram, entering, is_control_flow, is_tensor, leaving
 from triage.mlir import Block, Operation, Value
 from triage.mlir.tree import arguments_of
 
-_MOST_STEPS = 40  # of one function; further steps are joined
+_MOST_OPERATIONS = 400  # of one function; in larger ones, steps are joined
 _MOST_NAMES = 3
 
 
@@ -95,24 +96,19 @@ def mermaid(program: LintProgram) -> str:
 
 
 def _function(program: LintProgram, function: Operation, prefix: str) -> list[str]:
-    chart = _Chart(program, max(1, sum(1 for _ in function.walk()) // _MOST_STEPS // 10))
-    affinities = program.affinities(function, "arg_attrs")
-    for index, value in enumerate(arguments_of(function)):
-        if is_tensor(value):
-            chart.homes[value] = chart.node("argument", _at(affinities, index), -1, "argument"), 0
+    chart = _Chart(program, max(1, sum(1 for _ in function.walk()) // _MOST_OPERATIONS))
+    for value, device in zip_longest(arguments_of(function), program.affinities(function, "arg_attrs")):
+        if value is not None and is_tensor(value):
+            chart.homes[value] = chart.node("argument", device, -1, "argument"), 0
     for block in function.regions[0].blocks:
         chart.block(block)
-    affinities = program.affinities(function, "res_attrs")
-    for index, value in enumerate(function.regions[0].blocks[-1].operations[-1].operands):
+    returned = function.regions[0].blocks[-1].operations[-1].operands
+    for value, device in zip_longest(returned, program.affinities(function, "res_attrs")):
         if value in chart.homes:
-            chart.join([value], chart.node("result", _at(affinities, index), 1 << 30, "result"))
+            chart.join([value], chart.node("result", device, 1 << 30, "result"))
     names = {each: f"{prefix}{number}" for number, each in enumerate(chart.nodes.values())}
     boxes = [f'    {name}["{each.label}"]' for each, name in names.items()]
     for (source, target), (values, moved) in chart.flows.items():
         text = f"{values} value{'' if values == 1 else 's'}" + (f", {moved} moved" if moved else "")
         boxes.append(f'    {names[source]} {"==>" if moved else "-->"}|"{text}"| {names[target]}')
     return boxes
-
-
-def _at(affinities: list[str | None], index: int) -> str | None:
-    return affinities[index] if index < len(affinities) else None
