@@ -150,9 +150,9 @@ class Lab:
         print(stderr)
         return process.returncode, json.loads(stdout or "{}")
 
-    def client(self, *names: str, first: str = "") -> subprocess.Popen[str]:
+    def client(self, *names: str, first: str = "", **env: str) -> subprocess.Popen[str]:
         """Start `triage run` for these inputs. first: Python that runs before it."""
-        return self.start_triage("run", self.recipe(*names), "-t", f"path:{self.toolchain}", "-q", first=first)
+        return self.start_triage("run", self.recipe(*names), "-t", f"path:{self.toolchain}", "-q", first=first, **env)
 
     def answer(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
         """Return the exit code, the results by input, and what was printed to stderr."""

@@ -121,7 +121,8 @@ def test_a_worker_that_joins_later_gets_jobs(lab: Lab) -> None:
     names = [f"job{number}" for number in range(6)]
     lab.write(**{name: f"wait {name}" for name in names})
     lab.worker("first")
-    process = lab.client(*names)
+    address = lab.address.removeprefix("tcp://")  # which Dask adds
+    process = lab.client(*names, TRIAGE_EXECUTOR=f"dask:{address}")
     until(lambda: lab.calls(), "the first job waits")
     lab.worker("second")
     until(lambda: len(lab.calls()) == 2, "the second worker has a job")

@@ -105,7 +105,7 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
                 except ImportError as error:
                     advice = f"pip install 'iree-triage[cluster]' ({error})"
                     raise BadInput(f"--executor dask needs an extra: {advice}") from error
-                if address.startswith("tcp://"):
+                if address and not address.startswith("tls://"):
                     print_stderr(
                         f"{address} is not protected: whoever reaches it can run programs on its workers; "
                         "use tls://, or a network that is closed to others"
