@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,41 +31,24 @@ def names(found: Divergence | None) -> tuple[str | None, str | None]:
     return found.persistent.pass_name, found.first.pass_name if found.first else None
 
 
-def test_equal_runs_do_not_diverge() -> None:
-    assert diverge("A:1 B:2 C:3", "A:1 B:2 C:3") is None
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        pytest.param("A:1 B:2 C:3", "A:1 B:9 C:8", ("BPass", None), id="the first that persists"),
+        pytest.param("A:1 B:2 C:3 D:4", "A:1 B:9 C:3 D:7", ("DPass", "BPass"), id="one that is undone is the first"),
+        pytest.param("A:1 C:3", "A:1 New:8 C:7", ("NewPass", None), id="a pass of the bad side only"),
+        pytest.param("A:1 Old:2 C:3", "A:1 C:7", ("OldPass", None), id="a pass of the good side only"),
+        pytest.param("A:1 Moved:2 B:3", "A:1 B:1 Moved:3", (None, None), id="a moved pass"),
+        pytest.param("A:1 B:2 C:3", "A:1 B:2", ("CPass", None), id="passes after the end of the other side"),
+    ],
+)
+def test_the_pass_after_which_runs_diverge(good: str, bad: str, expected: tuple[str | None, str | None]) -> None:
+    assert names(diverge(good, bad)) == expected
 
 
-def test_the_first_persistent_difference() -> None:
-    assert names(diverge("A:1 B:2 C:3", "A:1 B:9 C:8")) == ("BPass", None)
-
-
-def test_an_undone_difference_is_reported_as_first() -> None:
-    assert names(diverge("A:1 B:2 C:3 D:4", "A:1 B:9 C:3 D:7")) == ("DPass", "BPass")
-
-
-def test_a_pass_on_one_side_only() -> None:
-    found = diverge("A:1 C:3", "A:1 New:8 C:7")
-    assert names(found) == ("NewPass", None)
-    assert found is not None
-    assert found.persistent.good is None
-    assert [state.fingerprint.digest if state else None for state in found.persistent.states_after] == [1, 8]
-    gone = diverge("A:1 Old:2 C:3", "A:1 C:7")
-    assert names(gone) == ("OldPass", None)
-    assert gone is not None
-    assert gone.persistent.bad is None
-
-
-def test_a_moved_pass_is_no_divergence() -> None:
-    assert diverge("A:1 Moved:2 B:3", "A:1 B:1 Moved:3") is None
-
-
-def test_the_state_after_a_failed_pass_is_ignored() -> None:
+def test_what_follows_an_early_end_is_ignored() -> None:
     assert diverge("A:1 B:2 C:3", "A:1 B:7!", (False, True)) is None
-
-
-def test_passes_after_the_other_side_ended_early_are_ignored() -> None:
     assert diverge("A:1 B:2 C:3", "A:1 B:2", (False, True)) is None
-    assert names(diverge("A:1 B:2 C:3", "A:1 B:2")) == ("CPass", None)
     assert diverge("A:1 B:2", "A:1 B:2 C:3", (True, False)) is None
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from tests.mlir.printed_ir import WORDS, Op
 from tests.mlir.test_ir_reader import dump
-from triage.attribute.align import FollowedDivergence, Trace, TracePair, Tracer, follow, one_sided_passes
+from triage.attribute.align import FollowedDivergence, Trace, TracePair, Tracer, follow
 from triage.mlir.ir_reader import DumpReader
 
 
@@ -76,35 +75,6 @@ def test_a_function_that_always_differed_is_traced_to_the_program() -> None:
     assert found.persistent.aligned.pass_name == "Fuse"
 
 
-def test_a_function_that_becomes_equal_is_followed_from_there() -> None:
-    kernel = "main$0_add"
-    start = ("Import", module(func("main", "t.add")))
-    good = traced(start, ("Outline", module(MAIN, device=(func(kernel, "t.named"),))), ("Tile", func(kernel, "t.x", "t.y")))
-    bad = traced(
-        start,
-        ("Generalize", module(func("main", "t.generic"))),
-        ("Outline", module(MAIN, device=(func(kernel, "t.generic"),))),
-        ("Name", func(kernel, "t.named")),
-        ("Tile", func(kernel, "t.z")),
-        ("Check Failed", func(kernel, "t.z")),
-    )
-    found = judge(good, bad)
-    assert found.persistent is not None
-    assert found.persistent.aligned.pass_name == "Tile"
-    assert found.first is not None
-    assert found.first.aligned.pass_name == "Generalize"
-
-
-def test_a_failing_pass_of_the_program_is_compared_in_the_program() -> None:
-    start = ("Import", module(func("main", "t.add")))
-    good = traced(start, ("Place", module(func("main", "t.add", "t.there"))), ("Next", module(func("main", "t.next"))))
-    bad = traced(start, ("Place", module(func("main", "t.add", "t.here"))), ("Next Failed", module(func("main", "t.half"))))
-    found = judge(good, bad)
-    assert (found.good, found.bad) == (None, None)
-    assert found.persistent is not None
-    assert found.persistent.aligned.pass_name == "Place"
-
-
 def test_equal_up_to_the_failing_pass_is_no_divergence() -> None:
     start = ("Import", module(func("main", "t.add")))
     good = traced(start, ("Place", module(func("main", "t.next"))), ("Later", module(func("main", "t.later"))))
@@ -120,32 +90,6 @@ def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed()
     assert named.bad == "main$1_mul"
     unnamed = judge(good, bad)
     assert unnamed.bad == "main$0_add"  # the first that diverges
-
-
-def test_a_function_is_found_again_under_another_number() -> None:
-    good = traced(("Outline", module(MAIN, device=(func("f_dispatch_0_copy", "t.copy"), func("f_dispatch_1_mul", "t.mul")))))
-    bad = traced(
-        ("Outline", module(MAIN, device=(func("f_dispatch_0_mul", "t.mul"),))),
-        ("Tile Failed", func("f_dispatch_0_mul", "t.half")),
-    )
-    found = judge(good, bad)
-    assert (found.good, found.bad) == ("f_dispatch_1_mul", "f_dispatch_0_mul")
-    assert found.persistent is None
-
-
-def test_the_functions_of_a_named_kernel_are_followed() -> None:
-    """`main$1` is no beginning of `main$10_add`: names end at an underscore."""
-    both = (func("main$10_add", "t.add"), func("main$1_mul", "t.mul"))
-    good = traced(
-        ("Outline", module(MAIN, device=both)), ("Tile", func("main$10_add", "t.a")), ("Pack", func("main$1_mul", "t.m"))
-    )
-    bad = traced(
-        ("Outline", module(MAIN, device=both)), ("Tile", func("main$10_add", "t.b")), ("Pack", func("main$1_mul", "t.n"))
-    )
-    for kernel, name, pass_name in (("main$10", "main$10_add", "Tile"), ("main$1", "main$1_mul", "Pack")):
-        found = follow(TracePair(good, bad, WORDS.passes, (False, False), kernel=kernel))
-        assert found.persistent is not None
-        assert (found.bad, found.persistent.aligned.pass_name) == (name, pass_name)
 
 
 KERNEL = "main$0_add"
@@ -193,43 +137,3 @@ STRIDED = "memref<4xf32,strided<[?]>>"
 )
 def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
     assert named(good, bad) == expected
-
-
-def test_the_pass_that_gave_the_failing_operation_its_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    good, bad = "A:f16 Pad:f32 Split:f32+f32", "A:f16 Pad:f64 Split:f64+f64+f64 Check:f64!"
-    assert named(good, bad) == "Split"
-    monkeypatch.setattr(f"{__name__}.WORDS", replace(WORDS, followed="t.add"))
-    assert named(good, bad) == "Pad"
-    assert named(good.replace("A:f16", "A:f16;4"), bad.replace("A:f16", "A:f32;8")) == "A"  # choices weigh more
-
-
-@pytest.mark.parametrize(
-    ("good", "bad", "expected"),
-    [
-        pytest.param("A:i8;4", "A:i64;8", ("Collapse", "A"), id="other choices for other types"),
-        pytest.param("A:i8;4", "A:i64+i64;8", ("A", None), id="other operations are a difference of their own"),
-        pytest.param("Cast:i8 A:i8;4", "Cast:i8 A:i64;8", ("A", None), id="the types were equal in between"),
-    ],
-)
-def test_choices_are_traced_to_the_pass_that_changed_the_types(good: str, bad: str, expected: tuple[str, str | None]) -> None:
-    def trace(kind: str, text: str) -> Trace:
-        def main(kind: str) -> Op:
-            return Op("t.func", regions=((Op("t.call", (kind,)),),), attributes={"sym_name": '"main"'})
-
-        outlined = module(main(kind), device=(kernel(kind),))
-        return traced(
-            ("Import", module(main("f32"))), ("Collapse", module(main(kind))), ("Outline", outlined), *kernel_dumps(text)
-        )
-
-    found = judge(trace("i8", good), trace("i64", bad))
-    names = [located and located.aligned.pass_name for located in (found.persistent, found.decided)]
-    assert tuple(names) == expected
-
-
-def test_passes_that_changed_one_side_only() -> None:
-    start = ("Import", module(func("main", "t.add", "t.mul")))
-    good = traced(start, ("Hoist", module(func("main", "t.hoisted"))), ("Fuse", module(func("main", "t.fused"))))
-    bad = traced(start, ("Pad", module(func("main", "t.pad"))), ("FusePass", module(func("main", "t.fused"))))
-    assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, False)))] == ["Pad", "Hoist"]
-    assert [name.name for name in one_sided_passes(TracePair(good, bad, {}, (False, True)))] == ["Pad"]
-    assert [name.name for name in one_sided_passes(TracePair(good, bad, {"Hoist": "Pad"}, (False, False)))] == []

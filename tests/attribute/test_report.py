@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rich.console import Console
 
 from tests.bisect.letters import case_named, failure
@@ -12,7 +10,7 @@ from triage.mlir.ir_reader import PassName
 from triage.model.json_form import as_json
 from triage.model.outcome import Compiled, Failed, Measured, Probe
 from triage.model.revision import Revision
-from triage.report.attribution import AttributionReport, sentence
+from triage.report.attribution import AttributionReport
 
 CASE = case_named("case")
 GOOD = Probe(CASE, Revision("3.2.0"), "3.2.0", Compiled(), Measured(), cached=False)
@@ -81,13 +79,3 @@ def test_the_json_has_the_suspects() -> None:
     assert (answer["suspect_passes"], answer["suspect_files"]) == (["TilePass"], ["lib/Tile.cpp"])
     assert answer["shared_memory_bytes"] == {"good": 1024, "bad": None}
     assert answer["function"] == {"good": "kernel", "bad": "kernel"}
-
-
-def test_each_other_status_has_its_sentence() -> None:
-    none = replace(DIVERGING, persistent=None, first=None, phases=())
-    assert "CheckPass" in sentence(replace(none, status=ComparisonResult.FAILING))
-    assert "not a pass" in sentence(replace(none, status=ComparisonResult.FAILING, failing=None))
-    assert "same" in sentence(replace(none, status=ComparisonResult.SAME))
-    assert "why" in sentence(replace(none, status=ComparisonResult.INCONCLUSIVE, reason="why"))
-    assert replace(none, status=ComparisonResult.FAILING).passes == ("CheckPass",)
-    assert replace(none, status=ComparisonResult.SAME).passes == ()

@@ -40,10 +40,3 @@ def test_the_file_that_defines_the_pass_then_those_with_its_decisions(clone: tup
 def test_passes_of_dependencies_have_no_file(name: str, clone: tuple[Repository, str]) -> None:
     expected = ("lib/Tile.cpp",) if name == "Tile" else ()
     assert source_files(PassName(name), *clone, {}) == expected
-
-
-def test_no_files_without_a_clone_that_has_the_commit(clone: tuple[Repository, str]) -> None:
-    repository, first = clone
-    assert source_files(PassName("TilePass"), None, first, BESIDE) == ()
-    assert source_files(PassName("TilePass"), repository, None, BESIDE) == ()
-    assert source_files(PassName("TilePass"), repository, "0" * 40, BESIDE) == ()

@@ -50,20 +50,3 @@ def test_the_reason_below_a_kernels_source_identifies_the_failure(lines: int) ->
     (failure,) = scan_output(EXCERPT.format(source="    x = tl.load(x_ptr)\n" * lines).encode())
     assert failure.signature == 'kernel-language:CompilationError ValueError("arange\'s range must be a power of #")'
     assert failure.headline.endswith('at 34:46: ValueError("arange\'s range must be a power of 2")')
-
-
-def test_an_exception_is_classified_by_the_message_that_it_passes_on() -> None:
-    log = b"jax.errors.JaxRuntimeError: INTERNAL: failed to verify module: loc(\"f\"): error: 'scf.if' op source type is odd\n"
-    (failure,) = scan_output(log)
-    assert (failure.failure_class, failure.details["op"]) == ("verifier", "scf.if")
-
-
-def test_an_exception_says_more_than_an_earlier_log_line_of_its_class() -> None:
-    log = b"""\
-2023-06-23 22:11:30.900649: E xla/cuda_driver.cc:625] failed to get kernel: CUDA_ERROR_NOT_FOUND: named symbol not found
-Traceback (most recent call last):
-  File "train.py", line 20, in <module>
-    out = render(images[0])
-RuntimeError: Internal: Could not find the corresponding function
-"""
-    assert scan_output(log)[0].signature == "run-failure:Internal Could not find the corresponding function"

@@ -60,11 +60,6 @@ def test_a_stack_identifies_a_crash(stack: str, signature: str, failing_pass: st
     assert failure.details["signal"] == "SIGSEGV"
 
 
-def test_the_signal_decides_the_class_of_a_stack() -> None:
-    assert crash_of(HANDLER + IN_MLIR, number=6).failure_class == "abort"
-    assert crash_of(HANDLER + IN_MLIR, number=6).signature == "abort:GPU::getMmaSchedule in SelectPass"
-
-
 RUNNING = """LLVM ERROR: Cannot select: 0x55 = bitcast 0x56
 Stack dump:
 0.\tProgram arguments: llc x.ll

@@ -7,7 +7,7 @@ import pytest
 from tests.classify.samples import scan_output
 from tests.classify.test_diagnose import ran
 from triage.classify import Rule, diagnose, load_rules, packaged_rules
-from triage.classify.rules import DeclareDevices, DropFlag, GiveFlag, LaunchOption, LeastValue, RewriteInput
+from triage.classify.rules import LaunchOption
 from triage.model.errors import BadFiles
 from triage.model.outcome import Cause
 
@@ -74,13 +74,10 @@ def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        ("class: too-purple", "class: Too Purple", 3),
         ("where: line", "where: nowhere", 9),
         ("        anchor: purple level\n", "", 8),
         ("    remedies: [Paint it.]\n", "", 3),
-        ("explanation: It is too purple.", "explanation: [a, b]", 12),
         ("phase: flow", "signals: SIGILL", 6),
-        ("phase: flow", "source_op: maybe", 6),
         ("phase: flow", "context: [{regexp: a}]", 6),
         ("[Paint it.]", "{iree: 5}", 13),
         ("identity: [where]", "identity: [shade]", 11),
@@ -89,11 +86,8 @@ def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
         ("details: {level: 12}", 'signature: "too-purple:hall"', 16),
         ("line: purple level 12", "line: violet level 12", 15),
         ('near_misses: ["purple"]', 'near_misses: ["purple level 1 in hall"]', 17),
-        ("near_misses:", "candidates: [{why: c}]\n    near_misses:", 17),
         ("near_misses:", 'candidates: [{give: "--a", drop: "--a"}]\n    near_misses:', 17),
-        ("near_misses:", 'candidates: [{give: "a=b"}]\n    near_misses:', 17),
         ("near_misses:", 'candidates: [{least: "--a", above: 9, upto: 4}]\n    near_misses:', 17),
-        ("near_misses:", "candidates: [{rewrite: all}]\n    near_misses:", 17),
     ],
 )
 def test_a_mistake_is_reported_at_its_line(tmp_path: Path, old: str, new: str, line: int) -> None:
@@ -101,28 +95,6 @@ def test_a_mistake_is_reported_at_its_line(tmp_path: Path, old: str, new: str, l
     with pytest.raises(BadFiles) as error:
         load_rules([write_rules(tmp_path, OWN.replace(old, new))])
     assert line in {problem.line for problem in error.value.problems}, error.value.problems
-
-
-@pytest.mark.parametrize(
-    ("entry", "candidate"),
-    [
-        ('give: "--a=b", why: c', GiveFlag("--a=b", "c")),
-        ('give: "--a", checks_less: true', GiveFlag("--a", checks_less=True)),
-        ('drop: "--a"', DropFlag("--a")),
-        ('least: "--a", above: 4, upto: 64, doubling: true', LeastValue("a", 4, 64, doubling=True)),
-        ("declare: devices", DeclareDevices()),
-        ("rewrite: barriers", RewriteInput("barriers")),
-        ("option: num_warps, values: [1, 2]", LaunchOption("num_warps", (1, 2))),
-    ],
-)
-def test_each_kind_of_candidate_is_read(tmp_path: Path, entry: str, candidate: object) -> None:
-    path = write_rules(tmp_path, OWN.replace("near_misses:", f"candidates: [{{{entry}}}]\n    near_misses:"))
-    assert load_rules([path]).by_name["too-purple"].candidates == (candidate,)
-
-
-def test_values_of_a_flag_to_search() -> None:
-    assert list(LeastValue("a", 4, 9).values) == [5, 6, 7, 8, 9]
-    assert list(LeastValue("a", 4, 64, doubling=True).values) == [8, 16, 32, 64]
 
 
 def test_advice_for_each_compiler(tmp_path: Path) -> None:

@@ -4,30 +4,8 @@
 
 import pytest
 
-from triage.classify import FailingPass, phase_of
+from triage.classify import FailingPass
 from triage.classify.passes import failing_pass
-
-
-@pytest.mark.parametrize(
-    "name, phase",
-    [
-        ("iree-codegen-gpu-pad-operands", "executable-targets"),
-        ("iree-stream-clone-to-consumers", "stream"),
-        ("iree-hal-verify-devices", "hal"),
-        ("iree-dispatch-creation-form-dispatch-regions", "dispatch-creation"),
-        ("iree-global-opt-materialize-homogeneous-encodings", "global-optimization"),
-        ("iree-abi-wrap-entry-points", "abi"),
-        ("convert-torch-to-linalg", "input"),
-        ("iree-vm-conversion", "vm"),
-        ("MaterializeHomogeneousEncodingsPass", "stream"),
-        ("GPUPadOperandsPass", "executable-targets"),
-        ("iree-codegen-materialize-host-encoding", "global-optimization"),
-        ("canonicalize", None),
-        ("", None),
-    ],
-)
-def test_phase_of_a_pass(name: str, phase: str | None) -> None:
-    assert phase_of(name) == phase
 
 
 @pytest.mark.parametrize(

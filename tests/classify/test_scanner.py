@@ -117,11 +117,6 @@ def test_long_lines_need_little_memory() -> None:
     assert peak < 12 << 20
 
 
-def test_only_the_head_of_a_line_is_read() -> None:
-    assert classes_in("%0 = x " + "y" * HEAD + " error: failed to legalize operation 'a.b'\n") == []
-    assert classes_in("m.mlir:1:1: error: failed to legalize operation 'a.b' " + "y" * 3 * HEAD) == ["legalization"]
-
-
 def test_a_gzip_stream_is_decompressed() -> None:
     packed = gzip.compress(NINJA_LOG.encode()[:900]) + gzip.compress(NINJA_LOG.encode()[900:])
     progress: list[int] = []

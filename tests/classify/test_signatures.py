@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.classify.samples import scan_output
-from triage.classify.findings import normalised
-from triage.classify.stack_dump import signal_name, symbol_of
 
 MESSAGES = (
     "{path}:{line}:{col}: error: 'linalg.generic' op inferred input/output operand #{n} has shape's dimension #{m} to be {a}, but found {b}\n",
@@ -60,56 +58,3 @@ def test_names_numbers_and_paths_do_not_change_the_signature(message, paths, nam
 )
 def test_different_failures_have_different_signatures(first: str, second: str) -> None:
     assert signatures_in(first) != signatures_in(second)
-
-
-@pytest.mark.parametrize(
-    "message, expected",
-    [
-        ("'a.b' op expected %12 to be memref<4x?xf16, strided<[?, 1], offset: ?>>", "expected % to be memref"),
-        ("cannot map (tensor<4xf16>) -> tensor<8xf16>", "cannot map (tensor) -> tensor"),
-        ("bad file /home/u/x/y.mlir:3:4 at 0x7f00", "bad file <loc> at #"),
-        ("sizes 4, 8, 16 differ", "sizes # differ"),
-        ("in @main$async_dispatch_12_attention_4x8", "in <function>"),
-        ("operand #3 of f16 and gfx942", "operand # of f16 and gfx942"),
-        ("tied operand index 4 of #hal.device.affinity<@__device_1>", "tied operand index # of #hal.device.affinity"),
-    ],
-)
-def test_normalised_message(message: str, expected: str) -> None:
-    assert normalised(message) == expected
-
-
-@pytest.mark.parametrize(
-    "text, symbol",
-    [
-        ("mlir::Foo::bar(mlir::Operation*, bool) const Foo.cpp:0:0", "mlir::Foo::bar"),
-        ("mlir::Foo::bar(int) (/x/lib.so+0x1f)", "mlir::Foo::bar"),
-        ("(/x/lib.so+0x1f)", ""),
-        (
-            "mlir::iree_compiler::(anonymous namespace)::P::runOnOperation() P.cpp:0:0",
-            "mlir::iree_compiler::P::runOnOperation",
-        ),
-        (
-            "llvm::LogicalResult llvm::function_ref<int (int)>::callback_fn<X<Y>>(long) (/l.so+0x1)",
-            "llvm::function_ref::callback_fn",
-        ),
-        ("mlir::run(int)::$_2::operator()(int) const lib.cc:0:0", "mlir::run"),
-        ("raise + 22", "raise"),
-        ("std::ostream& mlir::Printer::operator<< <int>(int)", "mlir::Printer::operator<<"),
-        ("bool ns::operator<(ns::A<int> const&, ns::B const&)", "ns::operator<"),
-        ("mlir::Iterator<X>::operator->() const", "mlir::Iterator::operator->"),
-        ("", ""),
-    ],
-)
-def test_symbol_of_a_frame(text: str, symbol: str) -> None:
-    assert symbol_of(text) == symbol
-
-
-@pytest.mark.parametrize(
-    "value, name",
-    [
-        ("11", "SIGSEGV"), ("139", "SIGSEGV"), ("245", "SIGSEGV"), ("-6", "SIGABRT"), ("1", "SIGHUP"), ("74", None),
-        ("Segmentation fault", "SIGSEGV"), ("SIGFPE", "SIGFPE"), ("whatever", None), ("255", None),
-    ],
-)  # fmt: skip
-def test_signal_names(value: str, name: str | None) -> None:
-    assert signal_name(value) == name

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.iree import Iree
-from triage.model.case import Case, Flag, Input, InputKind, Target
+from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain
 
@@ -40,12 +40,6 @@ def test_devices_are_declared_by_number() -> None:
     )
     hip = replace(CASE, target=Target("rocm", "gfx942", devices=1))
     assert IREE.invocation(hip, NEW).options == ("--iree-hal-target-device=hip[0]", "--iree-rocm-target=gfx942")
-
-
-def test_flags_follow_their_versions() -> None:
-    case = replace(CASE, flags=(Flag("--a"), Flag("--b", since="3.11.0"), Flag("--c", until="3.11.0")))
-    assert IREE.invocation(case, OLD).options[2:] == ("--a", "--c")
-    assert IREE.invocation(case, NEW).options[2:] == ("--a", "--b")
 
 
 def test_what_a_version_cannot_do_is_untestable_and_never_bad() -> None:

@@ -8,7 +8,6 @@ from triage.compilers.iree.devices import declared_by, declaring
 
 DEVICE = "--iree-hal-target-device="
 LOCAL = "--iree-hal-local-target-device-backends=llvm-cpu"
-KIND = '#hal.device.target<"local"> : !hal.device'
 
 
 @pytest.mark.parametrize(

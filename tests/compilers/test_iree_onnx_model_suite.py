@@ -9,10 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from triage.compilers.iree.random_values import ModelArguments
 from triage.compilers.iree.suite import suite_cases
 from triage.model.case import Reference
-from triage.model.errors import BadFiles
 from triage.model.execution import Stage
 
 CONFIG = """{
@@ -68,35 +66,3 @@ def test_outcomes_become_expected_failures(config: Path, tmp_path: Path) -> None
     assert remote.run.reference == Reference(onnxruntime=True)
     write_model(remote.input.path)  # as the download does
     assert len(remote.run.with_arguments().inputs) == 1
-
-
-def test_arguments_are_drawn_for_what_is_no_weight(tmp_path: Path) -> None:
-    write_model(tmp_path / "model.onnx")
-    [artifact] = ModelArguments(tmp_path / "model.onnx", tmp_path).artifacts()
-    assert not isinstance(artifact.source, str)
-    artifact.source.write(artifact.path)
-    array = np.load(artifact.path)
-    assert (array.shape, array.dtype) == ((1, 3), np.float32)
-    (tmp_path / "model.onnx").write_bytes(b"no model")
-    with pytest.raises(ValueError, match="ONNX model"):
-        ModelArguments(tmp_path / "model.onnx", tmp_path).artifacts()
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "line", "column", "word"),
-    [
-        ('"skip",', '"pass",', 6, 16, "skip"),
-        ('"fail-compile"', '"fail-link"', 9, 75, "fail-compile"),
-        ("test_models[b/four.onnx]", "test_four", 10, 5, "test_models["),
-        ('"config_name"', '"name"', 1, 1, "config_name"),
-    ],
-)
-def test_a_mistake_has_its_position(
-    config: Path, tmp_path: Path, before: str, after: str, line: int, column: int, word: str
-) -> None:
-    assert before in CONFIG
-    config.write_text(CONFIG.replace(before, after, 1))
-    with pytest.raises(BadFiles) as caught:
-        suite_cases(tmp_path, [config], tmp_path)
-    problem = caught.value.problems[0]
-    assert (problem.line, problem.column, word in problem.message) == (line, column, True), caught.value.problems

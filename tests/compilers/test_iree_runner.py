@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.remedy.flag_compiler import a_case
 from triage.compilers.iree.runner import IreeRunner
 from triage.model.case import RunSpec
 
 RUNNER = IreeRunner()
-ONE = {"run_type": "iteration", "real_time": 1.5, "time_unit": "ms"}
 
 
 def test_inputs_of_known_size_only() -> None:
@@ -21,21 +18,6 @@ def test_inputs_of_known_size_only() -> None:
     assert {"--function=f", "--device=local-sync", "--input=4x8xf32", "--input=0"} <= set(argv)
     for unknown in ("tensor<?x4xf32>", "index", "!hal.buffer_view", "tensor<4xf32, #encoding>"):
         assert RUNNER.zeros(("tensor<4xf32>", unknown)) is None
-
-
-@pytest.mark.parametrize("root", [".", "lib/python3.11/site-packages", "lib/python3.11/site-packages/iree/compiler/_mlir_libs"])
-def test_the_native_program_of_a_virtual_environment_and_not_its_script(tmp_path: Path, root: str) -> None:
-    packages = tmp_path / "lib/python3.11/site-packages/iree"
-    for folder in (tmp_path / "bin", packages / "_runtime_libs", packages / "compiler/_mlir_libs"):
-        folder.mkdir(parents=True)
-    (tmp_path / "bin" / "iree-run-module").write_text("#!/bin/python\n")
-    program = RUNNER.program(tmp_path / root)
-    assert program is None
-    (packages / "_runtime_libs" / "iree-run-module").write_bytes(b"\x7fELF")
-    program = RUNNER.program(tmp_path / root)
-    assert (program.resolve() if program else None) == (
-        None if root == "." else packages.resolve() / "_runtime_libs" / "iree-run-module"
-    )
 
 
 def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() -> None:

@@ -110,13 +110,9 @@ def test_a_pipeline_is_loaded_behind_the_modules_that_it_calls(suite: Path, tmp_
     ("name", "before", "after", "line", "column", "word"),
     [
         ("quality_tests", '"run_function"', '"function"', 7, 20, "run_function"),
-        ("quality_tests", '"https://example.com/model.mlir"', '"https://example.com/a.txt"', 2, 11, ".mlir"),
         ("quality_tests", '"https://example.com/real.irpa"', '"real.irpa"', 6, 19, "real.irpa"),
         ("quality_tests", '"spec.mlir"', '"gone.mlir"', 10, 27, "gone.mlir"),
-        ("quality_tests", '"device"', '"compile_only": 3, "device"', 7, 19, "true"),
-        ("benchmarks", '"1x4xi64"', '"1x4xi6"', 3, 14, "2x3xf32"),
         ("benchmarks", '"mi300": 7', '"mi300": "many"', 8, 32, "many"),
-        ("benchmarks", '"golden_size"', '"golden_sise"', 9, 3, "golden_size"),
         ("benchmarks", '"inputs"', '"modules": ["a_vae"], "mlir_file_name": "spec.mlir", "inputs"', 3, 15, "a_vae"),
     ],
 )

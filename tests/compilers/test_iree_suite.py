@@ -54,10 +54,6 @@ def test_a_case_has_the_flags_of_the_config_and_the_values_of_the_test(suite: Pa
     assert [item.stage for item in cases["ops/wrong"].expect] == [Stage.RUN, Stage.COMPARE]
 
 
-def test_names_do_not_depend_on_the_part_of_the_suite_that_is_chosen(suite: Path, tmp_path: Path) -> None:
-    assert [case.name for case in suite_cases(suite / "ops" / "wrong", [tmp_path / "cpu.json"], tmp_path)] == ["ops/wrong"]
-
-
 def test_every_mistake_has_its_position(suite: Path, tmp_path: Path) -> None:
     (tmp_path / "cpu.json").write_text(CONFIG.replace("skip_run_tests", "skip_runs").replace('"config_name": "cpu",', ""))
     (suite / "ops/fine/run_module_io_flags.txt").write_text("--input=f32=@gone.bin\n")

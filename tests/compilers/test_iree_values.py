@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.values import differences, identity_of, read_value, split_value
-from triage.model.errors import BadFiles
 
 
 @pytest.mark.parametrize("text", ["", "4 5", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])
@@ -56,11 +54,3 @@ def test_differences_are_counted() -> None:
     assert numbers["max_rel_error"] == 0.25
     assert differences(got, want, "f32", {"f32": 0.6})["mismatches"] == 2
     assert differences(got[:3], want, "f32", {}) == {}
-
-
-def test_every_mistake_of_a_flag_file_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "flags.txt"
-    path.write_text("--input=f32=@gone.bin\nhello\n--expected_output=3x4y=1\n")
-    with pytest.raises(BadFiles) as caught:
-        read_flagfile(path)
-    assert [(problem.line, problem.column) for problem in caught.value.problems] == [(1, 9), (2, 1), (3, 19)]

@@ -1,4 +1,4 @@
-"""Each pasted form of a command line becomes a recipe with the flags of that command line."""
+"""Each form in which people paste a command line becomes a recipe with the flags of that command line."""
 
 from __future__ import annotations
 
@@ -7,13 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.compilers.pasted_commands import PastedCommand, pasted_commands, write_inputs
 from triage.compilers.iree.command_line import read_command
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.registry import recipe_families
+from triage.model.case import Target
 from triage.recipes.starter import new_recipe
 
-COMMANDS = pasted_commands()
+PROGRAM = "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
+OPTIONS = "--iree-hal-target-backends=llvm-cpu\n--iree-llvmcpu-target-cpu=generic\n"
+TARGET = '#hal.executable.target<"vmvx", "vmvx-bytecode-fb">'
+FILES = {
+    "m.mlir": PROGRAM,
+    "model.txt": PROGRAM,
+    "targets.mlir": f'module attributes {{hal.device.targets = [#hal.device.target<"local", [{TARGET}]>]}} {{\n{PROGRAM}}}\n',
+    "opts.rsp": OPTIONS,
+    "exec.mlir": '#target = #hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">\n',
+    "hx.mlir": '#target = #hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">\n',
+}
+# Each form, and after `->` what a shell runs where it is something else.
+COMMANDS = (Path(__file__).parent / "pasted_commands.txt").read_text().strip().split("\n====\n")
 NOT_COMPILED = ("--mlir-print", "--mlir-disable", "--iree-hal-dump", "--iree-llvmcpu-embedded-linker-path")
 KNOWN = frozenset({"iree-hip-target", "iree-cuda-target", "iree-vulkan-target", "iree-llvmcpu-target-cpu"})
 NORMALISED = {  # spellings of other versions
@@ -29,23 +41,23 @@ def flags_of(shell: str) -> set[str]:
     shell = shell.replace("@opts.rsp", "--iree-hal-target-backends=llvm-cpu --iree-llvmcpu-target-cpu=generic")
     for name in ("iree-hal-target-backends", "iree-llvmcpu-target-cpu"):
         shell = shell.replace(f"--{name} ", f"--{name}=")
-    words = [f"--{word.lstrip('-')}" for word in shlex.split(shell) if word.startswith("-") and word != "-"]
+    words = [f"--{word.lstrip('-')}" for word in shlex.split(shell) if word.startswith("-") and word not in ("-", "-o")]
     return {NORMALISED.get(word, word) for word in words if not word.startswith(NOT_COMPILED)}
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.text[:60].replace("\n", " "))
-def test_the_recipe_has_the_flags_of_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: PastedCommand
-) -> None:
+@pytest.mark.parametrize("form", COMMANDS, ids=lambda form: form[:60].replace("\n", " "))
+def test_the_recipe_has_the_flags_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.chdir(tmp_path)
-    write_inputs(tmp_path)
-    start = read_command([command.text])
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    pasted, _, shell = form.partition("\n->\n")
+    start = read_command([pasted])
     assert start is not None
     assert start.target is not None
     assert new_recipe(recipe_families(), "pasted", "m.mlir", start)
     target = target_flags(start.target, KNOWN, start.flags)
     assert isinstance(target, list)
-    expected = flags_of(command.shell)
+    expected = flags_of(shell or pasted)
     if not any("target-backends" in flag or "target-device" in flag or "compile-from" in flag for flag in expected):
         assert start.notes
         expected.add(f"--iree-hal-target-backends={start.target.backend}")
@@ -67,3 +79,15 @@ def test_a_pass_pipeline_becomes_a_recipe_of_the_command_family() -> None:
     text = new_recipe(recipe_families(), "pasted", "m.mlir", start)
     assert "package: iree-base-compiler" in text
     assert "builtin.module(func.func(canonicalize,cse))" in text
+
+
+def test_devices_are_counted_and_outputs_are_left_out() -> None:
+    line = (
+        "A=1 ../build/tools/iree-compile --iree-hal-target-device=hip[0] --iree-hal-target-device=hip[1] a/b.mlirbc "
+        "--iree-hip-target gfx942 -iree-opt-level=O3 --iree-hal-dump-executable-files-to dump -o=/dev/null"
+    )
+    start = read_command(shlex.split(line))
+    assert start is not None
+    assert (start.input, start.target) == (Path("a/b.mlirbc"), Target("rocm", "gfx942", 2))
+    assert list(start.flags) == ["--iree-opt-level=O3"]
+    assert list(start.left_out) == ["--iree-hal-dump-executable-files-to=dump", "-o /dev/null"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from triage.cli.app import app
 from triage.compilers import registry
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
-from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
 from triage.model.case import Case
 from triage.model.revision import Capabilities, Toolchain
 
@@ -37,46 +35,6 @@ def test_no_other_package_imports_a_family() -> None:
     others = [path for path in PACKAGE.rglob("*.py") if not any(path.is_relative_to(package) for package in packages)]
     found = {f"{path}: {name}" for path in others for name in imports_of(path) if name.startswith(tuple(families))}
     assert found == set()
-
-
-class Minimal(Compiler):
-    name = "minimal"
-    folders = "any folder"
-
-    def locate(self, root: Path) -> Path | None:
-        return root
-
-    def describe(self, program: Path) -> Description:
-        return Description("1.0", None, None, Capabilities())
-
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation:
-        return Invocation(("-c",))
-
-
-WORDS = re.compile(r"(?i)\biree(?!-triage)|\btriton\b|vmfb|num_(?:stages|warps)")
-# Still to move into the families. Nothing may be added.
-NAMED_TODAY = {
-    "bisect/prior.py",
-    "execution/prober.py",
-    "reduce/frontends/case_settings.py",
-    "reduce/frontends/mlir/document.py",
-}
-
-
-def test_no_other_package_names_a_family() -> None:
-    """Help texts and examples of keys may; `cli` has the help."""
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
-        place = path.relative_to(PACKAGE).as_posix()
-        if place.startswith(("compilers/", "cli/")):
-            continue
-        tree = ast.parse(path.read_text("utf-8"))
-        nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Expr, ast.keyword))]
-        docs = [node.value for node in nodes if isinstance(node, ast.Expr) or node.arg in ("examples", "description")]
-        free = {inner for node in docs for inner in ast.walk(node)}
-        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-        found |= {place for node in texts if node not in free and WORDS.search(node.value)}
-    assert found <= NAMED_TODAY
 
 
 class Copier(Compiler):
@@ -109,8 +67,3 @@ def test_a_family_with_three_methods_compiles_recipes(tmp_path: Path, monkeypatc
     assert done.exit_code == 0, done.output
     [result] = json.loads(done.stdout)["results"]
     assert (result["case"], result["status"]) == ("copy", "passed")
-
-
-def test_the_default_family_is_the_first_of_a_recipe() -> None:
-    assert next(iter(recipe_families())) == DEFAULT_FAMILY == next(iter(Families()))
-    assert [family.name for family in Families().values()] == list(Families())

@@ -69,13 +69,6 @@ def unknown_symbol(n: int) -> Planted:
     return Planted(text, hip(n), line_of(text, "@spare"), "error")
 
 
-def undeclared_by_the_module(n: int) -> Planted:
-    kind = '#hal.device.target<"local", [#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">]> : !hal.device'
-    globals_ = "".join(f"util.global private @__device_{at} = {kind}\n" for at in range(n - 1))
-    text = globals_ + sharded(n, "--layers", "1", "--reference", "affinity")
-    return Planted(text, (), line_of(text, f"@__device_{n - 1}>"), "error", "llvm-cpu", None)
-
-
 def position_left_out(n: int) -> Planted:
     text = sharded(n, "--layers", "1").replace(f"@__device_{n - 1}>", f"@__device_{n + 1}>")
     return Planted(text, hip(n + 2), line_of(text, f"@__device_{n + 1}>"), "warning")
@@ -133,12 +126,6 @@ def operands_apart(n: int) -> Planted:
     return Planted(text, hip(n), line_of(text, f"%inner_0_{n - 1} = "), "warning")
 
 
-def update_apart(n: int) -> Planted:
-    text = sharded(n, "--layers", "1", "--chain", "kv-cache", "--length", "1")
-    text = replaced(text, f"flow.tensor.update %new_{n - 1},", "flow.tensor.update %new_0,")
-    return Planted(text, hip(n), line_of(text, "flow.tensor.update %new_0, %cache_0_" + str(n - 1)), "warning")
-
-
 def constant_on_a_device(n: int) -> Planted:
     kind = f"tensor<64x{128 // n}xf32>"
     weight = f"  %weight = arith.constant dense<0.5> : {kind}"
@@ -160,11 +147,6 @@ def _chain(kind: str) -> Callable[[int], Planted]:
         return Planted(text, hip(2), ANYWHERE, "advice")
 
     return make
-
-
-def transfers_in_a_row(n: int) -> Planted:
-    text = sharded(n, "--layers", "20")
-    return Planted(text, hip(n), ANYWHERE, "advice")
 
 
 def reshaped_and_back(n: int) -> Planted:
@@ -207,7 +189,6 @@ def _type(element: str, backend: str, chip: str | None, severity: str, *more: st
 FAULTS: dict[str, tuple[str, Callable[[int], Planted]]] = {
     "one too few": ("undeclared-device", one_too_few),
     "unknown symbol": ("undeclared-device", unknown_symbol),
-    "undeclared by the module": ("undeclared-device", undeclared_by_the_module),
     "one too many": ("unused-device", one_too_many),
     "position left out": ("device-gap", position_left_out),
     "half named": ("device-names", half_named),
@@ -215,7 +196,6 @@ FAULTS: dict[str, tuple[str, Callable[[int], Planted]]] = {
     "result without affinity": ("missing-affinity", result_without_affinity),
     "result elsewhere": ("mixed-devices", result_elsewhere),
     "operands apart": ("mixed-devices", operands_apart),
-    "update apart": ("mixed-devices", update_apart),
     "transfer to where it is": ("redundant-transfer", transfer_to_where_it_is),
     "constant on a device": ("unplaced-constant", constant_on_a_device),
     "global on a device": ("unplaced-constant", global_on_a_device),
@@ -224,7 +204,6 @@ FAULTS: dict[str, tuple[str, Callable[[int], Planted]]] = {
     "while loops": ("long-chain", _chain("while")),
     "globals": ("long-chain", _chain("globals")),
     "optimization barriers": ("long-chain", _chain("opaque")),
-    "transfers in a row": ("long-chain", transfers_in_a_row),
     "reshaped and back": ("undone-reshape", reshaped_and_back),
     "unknown length": ("dynamic-dimension", unknown_length),
     "vector too large": ("large-vector", vector_too_large),

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.conftest import ROOT, Triage
-from tests.lint.conftest import Read
-from tests.lint.programs import hip, sharded
-from triage.compilers.iree.lint.mermaid import mermaid
 
 
 def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) -> None:
@@ -18,8 +15,3 @@ def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) 
     assert any("==>" in line and "moved" in line for line in lines)
     names = {line.split("[")[0].strip() for line in lines if '["' in line and "subgraph" not in line}
     assert all(arrow.split()[0] in names and arrow.split()[-1] in names for arrow in lines if "|" in arrow)
-
-
-def test_a_large_program_is_joined_into_few_nodes(read: Read) -> None:
-    chart = mermaid(read(sharded(8, "--layers", "40"), hip(8), "rocm", "gfx942"))
-    assert len([line for line in chart.splitlines() if '["@' in line]) < 600

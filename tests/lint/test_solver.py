@@ -21,10 +21,3 @@ def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
     assert smallest_sufficient(enough, guess, MOST) == (truth if truth <= MOST else None)
     assert len(set(asked)) == len(asked)
     assert all(1 <= number <= MOST for number in asked)
-
-
-@given(truth=st.integers(1, 1000), off=st.integers(-3, 3))
-def test_a_good_guess_makes_it_short(truth: int, off: int) -> None:
-    asked: list[int] = []
-    smallest_sufficient(lambda number: asked.append(number) or number >= truth, max(1, truth + off), MOST)
-    assert len(asked) <= 6

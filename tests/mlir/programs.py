@@ -44,7 +44,7 @@ def _operation(
 ) -> tuple[list[str], tuple[int, ...]]:
     kind = tensor(shape)
     choices = ["add", "generic", "if", "for", "constant", "fill"]
-    choices += ["transpose", "matmul", "collapse"] if shape == SHAPES[0] else []
+    choices += ["transpose", "matmul"] if shape == SHAPES[0] else []
     choices += ["call"] if callee and shape == SHAPES[0] else []
     chosen = draw(st.sampled_from(choices))
     plain = ", ".join(f"d{index}" for index in range(len(shape)))
@@ -72,11 +72,6 @@ def _operation(
                 f"{name}_w = arith.constant dense<1.0> : tensor<8x8xf32>",
                 f"{name}_e = tensor.empty() : {kind}",
                 f"{name} = linalg.matmul ins({operand}, {name}_w : {kind}, tensor<8x8xf32>) outs({name}_e : {kind}) -> {kind}",
-            ], shape
-        case "collapse":
-            return [
-                f"{name}_c = tensor.collapse_shape {operand} [[0, 1]] : {kind} into tensor<32xf32>",
-                f"{name} = tensor.expand_shape {name}_c [[0, 1]] output_shape [4, 8] : tensor<32xf32> into {kind}",
             ], shape
         case "generic":
             maps = f"affine_map<({plain}) -> ({plain})>"

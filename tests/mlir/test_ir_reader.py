@@ -75,14 +75,6 @@ def test_headers_of_old_and_new_releases_name_the_pass(header: str, name: str, a
     assert pass_in(f"// -----// IR Dump After {header}") == (PassName(name, argument), failed)
 
 
-def test_a_dump_without_its_end_does_not_leak_into_the_next() -> None:
-    broken = dump("FirstPass (t-first)", LARGE).split("\n")[:5]
-    [found] = dumps_of(("\n".join(broken) + "\n" + dump("SecondPass (t-second)", SMALL)).encode())
-    assert found.after == PassName("SecondPass", "t-second")
-    assert found.index == 1
-    assert found.module == dumps_of(dump("SecondPass (t-second)", SMALL).encode())[0].module
-
-
 def test_a_line_of_any_length_keeps_its_name_and_types() -> None:
     constant = 'dense<"0x' + "AB" * (8 << 20) + '">'
     huge = program((Op("t.add", ("f32",), ("tensor<4xf32>",), attributes={"value": constant}),))

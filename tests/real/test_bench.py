@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.conftest import ROOT, Triage
@@ -27,20 +26,6 @@ func.func @square(%values: tensor<64xf32>) -> tensor<64xf32> {
 """
 
 
-def test_values_of_files_and_several_calls_of_one_function(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """Tensors of ONNX are converted; each call has a column of its own."""
-    (tmp_path / "two.mlir").write_text(PROGRAM)
-    onnx = pytest.importorskip("onnx")
-    (tmp_path / "values.pb").write_bytes(onnx.numpy_helper.from_array(np.ones(64, "f4")).SerializeToString())
-    np.save(tmp_path / "values.npy", np.ones(64, "f4"))
-    recipe = tmp_path / "two.yaml"
-    values = ", ".join(f'{{name: {kind}, function: double, inputs: ["@values.{kind}"]}}' for kind in ("pb", "npy"))
-    recipe.write_text(f"name: two\ninput: two.mlir\ntarget: {{backend: llvm-cpu}}\nbench: [{values}]\n")
-    answer = json.loads(triage("bench", recipe, "-t", "3.13.0", "--time", "1s", "--format", "json").stdout)
-    assert [(row["function"], row["reason"]) for row in answer["results"]] == [("pb", None), ("npy", None)]
-    assert all(0 < row["median"] < 1 for row in answer["results"])
-
-
 @pytest.fixture
 def double(tmp_path: Path) -> Path:
     (tmp_path / "two.mlir").write_text(PROGRAM)
@@ -49,21 +34,6 @@ def double(tmp_path: Path) -> Path:
         "name: double\ninput: two.mlir\ntarget: {backend: llvm-cpu}\nbench: [{function: double, inputs: [64xf32]}]\n"
     )
     return recipe
-
-
-def test_a_machine_without_a_gpu_has_a_reason_and_no_time(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    (tmp_path / "two.mlir").write_text(PROGRAM)
-    recipe = tmp_path / "two.yaml"
-    recipe.write_text(
-        "name: two\ninput: two.mlir\ntarget: {backend: vulkan-spirv}\nbench: [{function: double, inputs: [64xf32]}]\n"
-    )
-    done = triage("bench", recipe, "-t", "3.13.0", "--format", "json")
-    [row] = json.loads(done.stdout)["results"]
-    assert "no device vulkan" in row["reason"]
-    assert (row["median"], row["samples"], row["verdict"]) == (None, [], None)
-    assert done.returncode == 3
-    printed = triage("bench", recipe, "-t", "3.13.0", "--format", "markdown").stdout
-    assert "not measured, this machine has no device vulkan" in printed
 
 
 def test_an_interrupted_measurement_prints_what_is_known(shared_home: Path, double: Path, tmp_path: Path) -> None:

@@ -50,19 +50,6 @@ def script_of(version: str, folder: Path, failure_class: str = "unknown") -> str
     return script(task, kernel)
 
 
-@pytest.mark.parametrize("failure_class", ["unknown", "shared-memory-overflow"])
-@pytest.mark.parametrize("version", RELEASES)
-def test_the_first_lines_name_the_release_and_a_python(version: str, failure_class: str, tmp_path: Path) -> None:
-    text = script_of(version, tmp_path, failure_class)
-    compile(text, "repro.py", "exec")
-    words = shlex.split(text.splitlines()[2])
-    assert words[:5] == ["uv", "run", "--no-project", "--python", "3.11"]
-    assert words[-1] == "repro.py"
-    assert f"triton=={version}" in words
-    assert "torch" not in words
-    assert ("setuptools" in words) is (version < "3.3")
-
-
 @pytest.mark.real
 @pytest.mark.slow
 @pytest.mark.parametrize("version", RELEASES)

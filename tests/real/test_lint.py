@@ -52,13 +52,3 @@ def test_the_suggested_limit_compiles_and_one_less_does_not(
     assert statuses == [("failed", "non-convergence"), ("passed", None), ("passed", None)]
     with_flag = triage("lint", RECIPES / f"{name}.yaml", "-t", version, f"--flag={flag}", "--format", "json")
     assert with_flag.returncode == 0, with_flag.stdout
-
-
-def test_a_program_that_compiles_needs_no_limit(shared_home: Path, triage: Triage) -> None:
-    assert limits(triage, "sharded-kv-cache", "3.13.0", 0) == ([], [])
-
-
-def test_a_release_without_the_option_gets_no_suggestion(shared_home: Path, triage: Triage) -> None:
-    flags, [message] = limits(triage, "globals-chain", "3.4.0", 1)
-    assert flags == []
-    assert "3.4.0" in message

@@ -25,16 +25,6 @@ module @model {
   }
 }
 """
-PIPELINE = """
-module @pipeline {
-  func.func private @model.main(%x: tensor<4xf32>) -> tensor<4xf32>
-  func.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
-    %y = func.call @model.main(%x) : (tensor<4xf32>) -> tensor<4xf32>
-    %z = func.call @model.main(%y) : (tensor<4xf32>) -> tensor<4xf32>
-    return %z : tensor<4xf32>
-  }
-}
-"""
 FLAGS = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
 MAIN = ["--device=local-sync", "--function=main"]
 UNREACHABLE = "http://127.0.0.1:9"
@@ -53,16 +43,13 @@ def files(tmp_path: Path) -> Path:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "model.mlir").write_text(MODEL)
-    (folder / "pipeline.mlir").write_text(PIPELINE)
     np.save(folder / "right.npy", WEIGHTS + 1)
     np.save(folder / "wrong.npy", WEIGHTS + 3)
-    np.save(folder / "twice.npy", 2 * WEIGHTS + 1)
     return folder
 
 
 def write_suite(suite: Path, url: str) -> None:
     write(suite / "modules" / "model.json", {"mlir": f"{url}/model.mlir", "compiler_flags": FLAGS})
-    write(suite / "modules" / "pipeline.json", {"mlir": f"{url}/pipeline.mlir", "compiler_flags": FLAGS})
     write(suite / "modules" / "gone.json", {"mlir": f"{UNREACHABLE}/model.mlir", "compiler_flags": FLAGS})
     weights = {"type": "random", "scope": "model", "module": "modules/model", "seed": SEED}
     run = {
@@ -73,19 +60,12 @@ def write_suite(suite: Path, url: str) -> None:
         "inputs": [{"value": "4xf32=1"}],
         "run_args": MAIN,
     }
-    twice = {"modules": ["modules/model", "modules/pipeline"], "run_args": ["--device=local-sync", "--function=twice"]}
     real = [{"type": "url", "scope": "model", "url": f"{UNREACHABLE}/weights.irpa"}]
     time = {**run, "type": "benchmark", "inputs": [{"value": "4xf32"}]}
     statistics = {"type": "compstat", "markers": [], "module": "modules/model"}
     tests: dict[str, dict[str, Any]] = {
         "right": {**run, "expected_outputs": [{"url": f"{url}/right.npy"}]},
         "wrong": {**run, "expected_outputs": [{"url": f"{url}/wrong.npy"}]},
-        "tolerant": {
-            **run,
-            "expected_outputs": [{"url": f"{url}/wrong.npy"}],
-            "run_args": [*MAIN, "--expected_f32_threshold=2.5f"],
-        },
-        "twice": {**run, **twice, "expected_outputs": [{"url": f"{url}/twice.npy"}]},
         "no-weights": {**run, "weights": real},
         "no-program": {**run, "modules": ["modules/gone"]},
         "fast": {**time, "golden_time_ms": 60000},
@@ -112,8 +92,6 @@ def test_tests_of_models_are_run_as_they_are(shared_home: Path, triage: Triage, 
     assert seen == {
         "right": ("passed", None),
         "wrong": ("failed", "compare"),
-        "tolerant": ("passed", None),
-        "twice": ("passed", None),
         "no-weights": ("untestable", None),
         "no-program": ("untestable", None),
         "fast": ("passed", None),

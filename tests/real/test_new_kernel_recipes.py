@@ -88,9 +88,3 @@ def test_generated_recipes_of_kernels_compile(shared_home: Path, triage: Triage,
         (result["case"] for result in results), "passed"
     )
     assert len(results) == 8
-    # A copy of the kernel exists already.
-    done = triage("recipe", "new", tmp_path / "new" / "other.yaml", *words)
-    assert done.returncode == 0
-    (tmp_path / "new" / "other.yaml").unlink()
-    done = triage("recipe", "new", tmp_path / "new" / "other.yaml", *words)
-    assert (done.returncode, "other.py" in done.stderr) == (2, True)

@@ -63,21 +63,3 @@ def test_a_folder_of_models_is_run_and_compared(shared_home: Path, triage: Triag
     assert {change["case"] for change in update["files"][0]["changes"]} == {"zoo[file=unknown]", "zoo[file=wrong]"}
     again = json_answer(triage, "run", recipe, "-t", "3.11.0", code=0)
     assert [entry["cached"] for entry in again["results"]] == [True] * 5
-
-
-def test_onnxruntime_computes_what_is_expected(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """No release computes a determinant whose first pivot is zero."""
-    for name, operation, shape in (("det", "Det", []), ("relu", "Relu", [2, 2])):
-        values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 2])]
-        results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
-        graph = helper.make_graph([helper.make_node(operation, ["x"], ["y"])], "main", values, results)
-        onnx.save(
-            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / f"{name}.onnx"
-        )
-    path = tmp_path / "models.yaml"
-    run = 'run: {inputs: ["2x2xf32=0 3 -2 4"], reference: {onnxruntime: true}}'
-    path.write_text(f"name: models\ninput: '*.onnx'\ntarget: {{backend: llvm-cpu}}\n{run}\n")
-    answers = {entry["case"]: entry for entry in json_answer(triage, "run", path, "-t", "3.13.0", code=1)["results"]}
-    assert answers["models[file=relu]"]["status"] == "passed"
-    failure = answers["models[file=det]"]["failure"]
-    assert (failure["class"], failure["details"]["expected"], failure["details"]["nan"]) == ("wrong-result", 6, 1)

@@ -18,7 +18,6 @@ from tests.real.answers import json_answer
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 RECIPES = ROOT / "recipes"
-DEVICE = RECIPES / "sharded-llama-undeclared-device.yaml"
 
 
 def program_of(triage: Triage, version: str) -> str:

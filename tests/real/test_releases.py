@@ -37,24 +37,6 @@ def test_a_nightly_reports_regressions_and_the_releases_that_introduced_them(
     assert json.loads((out / "nightly.json").read_text())["regressed"] == night["regressed"]
 
 
-def test_a_changed_message_keeps_the_signature(shared_home: Path, triage: Triage) -> None:
-    results = json_answer(triage, "run", RECIPES / "cuda-matmul-f32.yaml", "-t", "3.3.0", "-t", "3.4.0", code=0)["results"]
-    old, new = (result["failure"] for result in results)
-    assert old["signature"] == new["signature"]
-    assert old["headline"] != new["headline"]
-    assert {entry["details"]["bytes_used"] for entry in (old, new)} == {229376}
-
-
-def test_the_stack_identifies_a_crash_on_every_release(shared_home: Path, triage: Triage) -> None:
-    recipe = RECIPES / "matmul-complex.yaml"
-    results = json_answer(triage, "run", recipe, "-t", "3.2.0", "-t", "3.9.0", code=0)["results"]
-    name = "LLVMGPUSelectLoweringStrategyPass"
-    for failure in (result["failure"] for result in results):
-        assert failure["signature"] == f"segfault:GPU::getMmaScheduleFromProblemAndTarget in {name}"
-        assert failure["pass"] == name
-        assert failure["details"]["frames"].endswith(f" < {name}::runOnOperation")
-
-
 @pytest.mark.core
 def test_an_error_of_a_successful_compile_is_a_warning(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     text = (RECIPES / "sharded-llama-undeclared-device.yaml").read_text()

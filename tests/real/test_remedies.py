@@ -10,8 +10,6 @@ import pytest
 
 from tests.conftest import ROOT, Triage
 from tests.real.answers import json_answer
-from triage.compilers.iree import Iree
-from triage.toolchains.registry import ToolchainRegistry
 
 pytestmark = pytest.mark.real
 RECIPES = ROOT / "recipes"
@@ -26,15 +24,6 @@ def compiles_with(triage: Triage, tmp_path: Path, recipe: Path, version: str, *f
     repeated = tmp_path / "again.yaml"
     repeated.write_text(f"{text}\nflags: {json.dumps(flags)}\n")
     return triage("run", repeated, "-t", version, "--fresh").returncode == 0
-
-
-def test_switches_and_choices_of_a_compiler(shared_home: Path) -> None:
-    registry = ToolchainRegistry(shared_home, {"iree": Iree()})
-    capabilities = registry.obtain(registry.resolve("3.3.0", "iree")).capabilities
-    assert {"iree-codegen-llvmgpu-use-igemm", "iree-opt-data-tiling"} <= capabilities.switches < capabilities.flags
-    assert not {"iree-opt-level", "iree-llvmcpu-stack-allocation-limit", "iree-hal-target-device"} & capabilities.switches
-    assert set(capabilities.choices["iree-llvmcpu-vector-pproc-strategy"]) == {"peel", "mask", "none"}
-    assert capabilities.choices.keys() <= capabilities.flags - capabilities.switches
 
 
 def test_a_remedy_for_shared_memory_and_its_cost(shared_home: Path, triage: Triage) -> None:
@@ -68,17 +57,6 @@ def test_a_remedy_is_verified_and_the_search_can_be_listed(shared_home: Path, tr
 
 
 @pytest.mark.slow
-def test_the_variants_that_fail(shared_home: Path, triage: Triage) -> None:
-    report = json_answer(triage, "variants", RECIPES / "llama-attention-o3.yaml", "-t", "3.3.0")
-    assert report["depends_on"] == ["dtype"]
-    assert "dtype=f16" in report["sentence"]
-    assert [(result["values"]["dtype"], result["status"]) for result in report["results"]] == [
-        ("f16", "failed"),
-        ("f8", "passed"),
-    ]
-
-
-@pytest.mark.slow
 def test_the_program_is_rewritten_when_no_flag_helps(shared_home: Path, triage: Triage) -> None:
     report = json_answer(triage, "remedy", RECIPES / "sharded-updates-short.yaml", "-t", "3.8.0")
     [remedy] = report["remedies"]
@@ -88,12 +66,3 @@ def test_the_program_is_rewritten_when_no_flag_helps(shared_home: Path, triage: 
     assert program.is_relative_to(shared_home)
     assert str(program) in remedy["explanation"]
     assert program.read_text().count("util.optimization_barrier") == 1
-
-
-@pytest.mark.slow
-def test_a_kernel_fails_with_too_many_warps(shared_home: Path, triage: Triage) -> None:
-    recipe = RECIPES / "triton-delta-rule.yaml"
-    report = json_answer(triage, "variants", recipe, "-t", "3.2.0")
-    assert "num_warps=8 or 16" in report["sentence"]
-    report = json_answer(triage, "remedy", recipe, "--case", "num_warps=8", "-t", "3.2.0")
-    assert "num_warps=4" in [remedy["input_change"] for remedy in report["remedies"]]

@@ -78,18 +78,6 @@ def test_changed_values_are_run_again_and_tolerances_count(shared_home: Path, tr
     assert _answers(triage, recipe, code=1)["scale[result=wrong]"]["status"] == "failed"
 
 
-def test_an_expected_failure_of_a_stage_is_known(shared_home: Path, triage: Triage, recipe: Path) -> None:
-    text = recipe.read_text()
-    recipe.write_text(text + "expect: [{stage: compare}]\n")
-    answers = _answers(triage, recipe, code=0)
-    assert {name: entry["status"] for name, entry in answers.items()} == {
-        "scale[result=right]": "xpass",
-        "scale[result=wrong]": "xfail",
-    }
-    recipe.write_text(text + "expect: [{stage: compile}]\n")
-    assert _answers(triage, recipe, code=1)["scale[result=wrong]"]["status"] == "failed"
-
-
 def test_another_release_is_the_reference(shared_home: Path, triage: Triage, recipe: Path) -> None:
     text = recipe.read_text().replace('expected: ["@${result}.npy"]', "reference: {toolchain: 3.11.0}")
     recipe.write_text(text.replace("matrix: {result: [right, wrong]}\n", ""))

@@ -25,37 +25,6 @@ def test_a_bisect_finds_the_release_and_its_assertion(shared_home: Path, triage:
     assert (failure["class"], failure["phase"]) == ("assertion", "llir")
 
 
-def test_a_nightly_of_one_family_leaves_out_the_other(shared_home: Path, triage: Triage) -> None:
-    recipes = [RECIPES / "softmax-f16-cpu.yaml", DELTA, RECIPES / "triton-softmax.yaml"]
-    night = json_answer(triage, "nightly", *recipes, "-t", "triton:3.2.0", "-b", "triton:3.1.0", code=1)
-    names = [regression["case"] for regression in night["regressed"]]
-    assert names == ["triton-delta-rule[num_warps=8]", "triton-delta-rule[num_warps=16]"]
-    assert [len(cluster["cases"]) for cluster in night["clusters"]] == [2]
-    assert night["unchanged"] == 2
-
-
-def test_shared_memory_above_the_limit_is_a_failure(shared_home: Path, triage: Triage) -> None:
-    words = ["bisect", RECIPES / "triton-delta-state-gfx942.yaml", "--good", "3.1.0", "--bad", "3.2.0"]
-    bisection = json_answer(triage, *words, code=0)
-    assert bisection["failure"]["class"] == "shared-memory-overflow"
-    assert bisection["failure"]["details"] == {"bytes_used": 131072, "bytes_limit": 65536}
-
-
-def test_a_metric_is_bisected(shared_home: Path, triage: Triage) -> None:
-    words = [
-        "bisect",
-        RECIPES / "triton-attention-gfx942.yaml",
-        "--metric",
-        "artifact_bytes",
-        "--good",
-        "3.1.0",
-        "--bad",
-        "3.2.0",
-    ]
-    bisection = json_answer(triage, *words, code=0)
-    assert (bisection["before"]["name"], bisection["after"]["name"]) == ("3.1.0", "3.2.0")
-
-
 def write_recipe(folder: Path, source: str, **keys: str) -> Path:
     """Write a kernel and a recipe for it; return the recipe."""
     (folder / "k.py").write_text(source)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.recipes.conftest import Loaded, Told
 from tests.recipes.loading import load_recipes
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
@@ -92,14 +89,3 @@ def test_a_file_has_a_list_for_each_case(folder: Path) -> None:
     assert [case.expect[0].issue for case in cases] == ["a/b#1", None]
     Path("expect.yaml").write_text("# nothing yet\n")
     assert added(updated(text, {"n[kind=b]": TIMEOUT}))[0] == "kind=b:"
-
-
-def test_mistakes_in_the_file_have_positions(loaded: Loaded, told: Told) -> None:
-    Path("expect.yaml").write_text("kind=a: [{failure: timeuot}]\nkind=c: []\nkind=b:\n  - {stage: go}\n  - {what: 1}\n")
-    from triage.model.errors import BadFiles
-
-    Path("r.yaml").write_text(MATRIX + "expect: expect.yaml\n")
-    with pytest.raises(BadFiles) as caught:
-        load_recipes([Path("r.yaml")], {"timeout"})
-    places = [(Path(problem.path).name, problem.line, problem.column) for problem in caught.value.problems]
-    assert places == [("expect.yaml", line, column) for line, column in [(1, 20), (2, 1), (4, 13), (5, 6)]]

@@ -28,12 +28,3 @@ def test_entries_are_sorted_in_and_comments_and_commas_stay() -> None:
         '    "b", // known for long\n    // since a week\n    "d",\n    "f"\n',
         '    "a",\n    "b", // known for long\n    "c",\n    // since a week\n    "d",\n    "z"\n',
     )
-
-
-def test_lists_on_one_line_empty_lists_and_missing_lists() -> None:
-    edits = {"short": ListEdit(remove=["y"], add=["w"]), "none": ListEdit(add=["n"]), "new": ListEdit(add=["m"])}
-    edited = edit_lists("f.json", TEXT, edits)
-    assert '"short": ["w", "x"],' in edited
-    assert '"none": [\n    "n"\n  ],' in edited
-    assert '"new": [\n    "m"\n  ],\n  "ends"' in edited
-    assert edit_lists("f.json", '{"a": ["x"]}', {"a": ListEdit(remove=["x"])}) == '{"a": []}'

@@ -35,12 +35,8 @@ def test_a_kernel_is_specialised_as_it_is_written(loaded) -> None:
     ("old", "new", "message"),
     [
         ("n: i32", "n: int", '"int"'),
-        ("n: i32", "n: i32:32", '"i32:32"'),
-        ("BLOCK: 64", "n: 64", '"n"'),
         ("BLOCK: 64", "BLOCK: yes", '"yes"'),
-        ("pointer_range: 32", "range: 32", "write divisibility or pointer_range"),
         ("hints: {y_ptr", "hints: {z_ptr", '"z_ptr"'),
-        ("pointer_range: 32", "pointer_range: big", '"big"'),
         ("${num_warps}", "${warps}", 'did you mean "num_warps"?'),
         ("chip: sm_90", "chip: sm_90, devices: 2", "one device"),
         ("matrix:", 'flags: ["-O3"]\nmatrix:', "`options`"),

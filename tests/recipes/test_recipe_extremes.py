@@ -77,12 +77,3 @@ def test_variables_and_output_of_a_recipe(tmp_path: Path) -> None:
         cases += load_recipes([recipe], recipe_families())
     assert [case.env for case in cases] == [(("A", None), ("B", None)), (("A", "x"), ("B", "1")), (("A", None),)]
     assert [case.limits.output >> 20 for case in cases] == [1024, 4096, 4096]
-
-
-@pytest.mark.parametrize("text", ["env: [A=b]", "env: {1a: b}", "env: {TMPDIR: /x}", "env: [TMPDIR]", 'env: [""]'])
-def test_names_of_variables_are_checked(tmp_path: Path, text: str) -> None:
-    (tmp_path / "m.mlir").touch()
-    (tmp_path / "a.yaml").write_text(BASE.format(name="a") + text + "\n")
-    with pytest.raises(BadFiles) as caught:
-        load_recipes([tmp_path], recipe_families())
-    assert [problem.line for problem in caught.value.problems] == [4]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.loading import load_recipes
-from triage.model.errors import BadFiles
 
 SMALL = "name: {name}\ninput: {models}/matmul.mlir\ntarget: {{backend: cuda}}\n"
 
@@ -27,29 +26,10 @@ def names(*paths: str) -> list[str]:
     return [case.name for case in load_recipes([Path(path) for path in paths])]
 
 
-def sentence(*paths: str) -> str:
-    with pytest.raises(BadFiles) as raised:
-        load_recipes([Path(path) for path in paths])
-    return str(raised.value)
-
-
 def test_folders_are_searched_in_sorted_order_without_hidden_ones(write):
     for path in ("s/b.yaml", "s/a/z.yml", "s/a.yaml", "s/.git/x.yaml", "s/.hidden.yaml", "s/note.txt"):
         write(path)
     assert names("s") == ["s-a-z-yml", "s-a-yaml", "s-b-yaml"]
-
-
-def test_paths_keep_their_order_and_a_file_named_twice_counts_once(write):
-    for path in ("s/a.yaml", "s/b.yaml"):
-        write(path)
-    assert names("s/b.yaml", "s", "s/../s/a.yaml") == ["s-b-yaml", "s-a-yaml"]
-
-
-def test_a_missing_path_suggests_a_neighbour(write):
-    write("suite/a.yaml")
-    assert 'did you mean "suite"?' in sentence("suit")
-    assert 'did you mean "a.yaml"?' in sentence("suite/b.yaml")
-    assert "did you mean" not in sentence("nowhere/at/all")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.recipes.loading import load_recipes
 from triage.model.case import Expectation, Flag, InputKind, Target
-from triage.model.errors import BadFiles, BadInput
+from triage.model.errors import BadFiles
 from triage.model.execution import Limits
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -69,15 +69,6 @@ def test_many_mistakes_are_reported_at_once(folder):
     assert [word for problem, (_, word) in zip(problems, expected, strict=True) if word not in problem.message] == []
 
 
-def test_problems_of_all_files_come_together(folder):
-    Path("a.yaml").write_text(SMALL.format(name="A"))
-    Path("b.yaml").write_text("name: [")
-    Path("c.yaml").write_text(SMALL.format(name="c"))
-    with pytest.raises(BadFiles) as raised:
-        load_recipes([Path("c.yaml"), Path("missing.yaml"), Path("b.yaml"), Path("a.yaml")])
-    assert {problem.path for problem in raised.value.problems} == {"missing.yaml", "a.yaml", "b.yaml"}
-
-
 def test_a_name_used_twice_names_both_places(folder):
     Path("a.yaml").write_text("# first\n" + SMALL.format(name="same"))
     Path("b.yaml").write_text(SMALL.format(name="same"))
@@ -86,8 +77,3 @@ def test_a_name_used_twice_names_both_places(folder):
     [problem] = raised.value.problems
     assert (problem.path, problem.line, problem.column) == ("a.yaml", 2, 7)
     assert "b.yaml:1:7" in problem.message
-
-
-def test_no_path_is_bad_input():
-    with pytest.raises(BadInput, match="no recipe was named"):
-        load_recipes([])

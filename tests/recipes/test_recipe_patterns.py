@@ -54,12 +54,6 @@ def test_mistakes_have_positions(told: Told, line: str, place: str) -> None:
     assert [problem.split(" ")[0] for problem in told(BASE + line)] == [place]
 
 
-def test_each_file_has_known_failures_of_its_own(folder: Path) -> None:
-    Path("expect.yaml").write_text("file=bert: [{failure: timeout}]\n")
-    Path("r.yaml").write_text(BASE + "input: zoo/*/model.onnx\nexpect: expect.yaml\n")
-    assert [len(case.expect) for case in load_recipes([Path("r.yaml")])] == [1, 0]
-
-
 def test_test_data_beside_a_model_is_run(folder: Path, zoo: Path) -> None:
     data = zoo / "bert" / "data"
     data.mkdir()

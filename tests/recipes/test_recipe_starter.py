@@ -38,15 +38,6 @@ def test_a_new_recipe_loads(folder, target):
     assert ([flag.text for flag in case.flags], case.phase) == (["--a=b"], "hal")
 
 
-@pytest.mark.parametrize(
-    ("title", "name"),
-    [("_rms_norm_fwd", "rms-norm-fwd"), ("Swish.v2 (f16)", "swish-v2-f16"), ("x" * 300, "x" * 100), ("ß_", "iree")],
-)
-def test_the_name_is_made_from_the_title(folder, title, name):
-    Path("new.yaml").write_text(text_of(title, "models/matmul.mlir", Target("cuda")))
-    assert load_recipes([Path("new.yaml")])[0].name == name
-
-
 def test_the_commented_keys_load_as_well(folder):
     text = text_of("a", "models/matmul.mlir", Target("cuda"))
     lines = [re.sub(r"^# (?=(flags|phase|matrix|expect|  -))", "", line) for line in text.splitlines()]

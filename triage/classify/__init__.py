@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triage.classify.diagnose import Diagnosis, diagnose
 from triage.classify.log_file import classify_log, open_log
-from triage.classify.passes import NO_PASS, FailingPass, PassScanner, phase_of
+from triage.classify.passes import NO_PASS, FailingPass, PassScanner
 from triage.classify.rules import Rule, RuleSet
 from triage.classify.rules_file import load_rules, packaged_rules
 from triage.classify.scanner import Scanner
@@ -22,5 +22,4 @@ __all__ = [
     "load_rules",
     "open_log",
     "packaged_rules",
-    "phase_of",
 ]
