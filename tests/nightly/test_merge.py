@@ -84,7 +84,7 @@ def test_a_missing_or_stopped_shard_makes_the_night_partial() -> None:
 
 
 @pytest.fixture
-def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:  # noqa: ARG001 - no night in the home of the user
+def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Folders of three shards, as a job downloads them: not where they were written."""
     monkeypatch.chdir(tmp_path)
     for result in shards():
