@@ -90,7 +90,7 @@ def classify_ratios(megabytes: int) -> Iterator[Ratio]:
 
 def site(cases: int, nights: int) -> bool:
     """Write the site of simulated nights; return whether it took no more time and space than allowed."""
-    from tests.nights.simulated_nights import simulated_nights
+    from benchmarks.simulated_nights import simulated_nights
     from triage.nightly.store import NightStore
     from triage.report.site import Site
 

@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # tests are not an installed package
 
-from tests.nights.simulated_nights import simulated_nights  # noqa: E402
+from benchmarks.simulated_nights import simulated_nights  # noqa: E402
 from triage.nightly.store import NightStore  # noqa: E402
 from triage.report.site import Site  # noqa: E402
 

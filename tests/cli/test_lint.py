@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_cli import GOOD, UNKNOWN_DEVICE, recipe
+from tests.cli.test_cli import UNKNOWN_DEVICE, recipe
 from tests.conftest import Triage
 
 DEVICE = "--iree-hal-target-device="
-HIP = "#hal.device.promise<@__device_7>"
 SEVEN = UNKNOWN_DEVICE.replace("@missing", "@__device_7")
 
 
@@ -37,21 +36,6 @@ def test_an_undeclared_device_with_its_line_and_the_flags(home: Path, triage: Tr
     enough = lint(triage, "seven.mlir", *flags, f"--flag={DEVICE}hip[7]")
     assert enough["suggested_flags"] == []
     assert not [finding for finding in enough["findings"] if finding["rule"] == "undeclared-device"]
-
-
-def test_a_recipe_is_linted_with_its_target(home: Path, triage: Triage, tmp_path: Path) -> None:
-    path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
-    answer = lint(triage, path, code=1)
-    assert [(finding["rule"], finding["case"]) for finding in answer["findings"] if finding["severity"] == "error"] == [
-        ("undeclared-device", "device")
-    ]
-    done = triage("lint", path)
-    assert done.returncode == 1
-    assert "[undeclared-device] @missing" in done.stdout
-    assert "--iree-hal-target-backends=llvm-cpu" in done.stdout
-    assert "1 error, no warnings, no advice in 1 case" in done.stdout
-    good = lint(triage, recipe(tmp_path, "good", GOOD))
-    assert (good["findings"], good["suggested_flags"]) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -84,39 +68,3 @@ def test_sarif_has_what_github_reads(home: Path, triage: Triage, tmp_path: Path)
     assert (result["level"], "@missing" in result["message"]["text"]) == ("error", True)
     [place] = [finding["physicalLocation"] for finding in result["locations"]]
     assert place == {"artifactLocation": {"uri": "device.mlir"}, "region": {"startLine": 2, "startColumn": 8}}
-
-
-def test_an_unreadable_program_does_not_hide_other_findings(home: Path, triage: Triage, tmp_path: Path) -> None:
-    good, broken = recipe(tmp_path, "good", GOOD), recipe(tmp_path, "broken", GOOD.replace("arith.addf", "arith.adf"))
-    done = triage("lint", good, tmp_path / "broken.mlir", "--format", "json")
-    assert done.returncode == 2
-    assert [finding["case"] for finding in json.loads(done.stdout)["cases"]] == ["good"]
-    assert "broken.mlir:2:8: error: custom op 'arith.adf' is unknown" in done.stderr
-    assert triage("lint", broken).returncode == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["lint"], 2, "INPUT|RECIPE"),
-        (["lint", "nothing.mlir"], 2, "nothing.mlir"),
-        (["lint", "{folder}/note.txt"], 2, ".mlir"),
-        (["lint", "{folder}/empty.mlirbc"], 2, "empty.mlirbc"),
-        (["lint", "{folder}/good.mlir", "-t", "banana"], 2, "is not a revision"),
-        (["lint", "{folder}/good.mlir", "-t", "path:/nowhere"], 4, "/nowhere does not exist"),
-        (["lint", "{folder}/good.mlir", "--flag", "O3"], 2, "O3"),
-        (["lint", "{folder}/kernel.yaml"], 2, "no lint rules for compiler command"),
-    ],
-)
-def test_bad_arguments_end_with_the_right_code(
-    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, message: str
-) -> None:
-    (tmp_path / "note.txt").write_text("x")
-    (tmp_path / "empty.mlirbc").write_bytes(b"ML\xefR\x00")
-    (tmp_path / "good.mlir").write_text(GOOD)
-    (tmp_path / "kernel.py").write_text("x")
-    (tmp_path / "kernel.yaml").write_text('name: kernel\ncompiler: command\ncommand: [cc, "{input}"]\ninput: kernel.py\n')
-    done = triage(*[word.format(folder=tmp_path) for word in words])
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr + done.stdout
-    assert "Traceback" not in done.stderr

@@ -1,15 +1,14 @@
-"""Options that every command has: --quiet, --format, --help; and the lazy table of commands."""
+"""What every command has: --format, --help, completion; and the lazy table of commands."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 import pytest
 
 from tests.conftest import Triage
-from triage.cli.app import every_command
-from triage.cli.screen import AppContext
+from triage.cli.app import COMMANDS, every_command
 
 MOST_COMMANDS, MOST_PARAMETERS = 32, 200
 LEAVES: dict[str, Any] = {" ".join(words): command for words, command in every_command()}
@@ -19,25 +18,6 @@ LEAVES: dict[str, Any] = {" ".join(words): command for words, command in every_c
 def test_every_option_has_a_help_text(name: str) -> None:
     texts = {param.name: getattr(param, "help", None) for param in LEAVES[name].params if not getattr(param, "hidden", False)}
     assert all(texts.values()), texts
-
-
-@pytest.mark.parametrize("words", [["-q", "classify"], ["classify", "-q"], ["--quiet", "classify"], ["classify", "--quiet"]])
-def test_quiet_works_before_and_after_the_command(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    from typer.main import get_command
-
-    from triage.cli.app import app
-
-    seen: list[bool] = []
-    progress = AppContext.progress
-    monkeypatch.setattr(AppContext, "progress", lambda context: seen.append(context.quiet) or progress(context))
-    log = tmp_path / "build.log"
-    log.write_text("all tests passed\n")
-    for arguments, quiet in ((words, True), (["classify"], False)):
-        with pytest.raises(SystemExit) as ended:
-            get_command(app)([*arguments, str(log)])
-        assert (ended.value.code, seen.pop()) == (0, quiet)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +55,15 @@ def test_an_unknown_command_suggests_a_known_one(triage: Triage) -> None:
     done = triage("bisct")
     assert done.returncode == 2
     assert "bisect" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["triage", ""], {word for name in COMMANDS for word in name.split()}),
+        (["triage", "toolchains", ""], {"list", "install", "info", "prune"}),
+    ],
+)
+def test_bash_is_offered_commands(triage: Triage, words: list[str], offered: set[str]) -> None:
+    asked = {"_TRIAGE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    assert set(triage(env={**os.environ, **asked}).stdout.split()) == offered

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.cli.test_cli import GOOD, UNKNOWN_DEVICE, recipe
 from tests.conftest import Triage
 
@@ -45,26 +43,6 @@ def test_a_reduced_program_reproduces_the_failure(home: Path, triage: Triage, tm
     assert "REPRODUCES  reproducers/device" in triage("replay", "reproducers/device", "-t", "installed").stdout
 
 
-def test_an_onnx_model_stays_one(home: Path, triage: Triage, tmp_path: Path) -> None:
-    import onnx
-    from onnx import TensorProto, helper
-
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("a", [4, 4]), ("out", ["n"]))]
-    nodes = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Unique", ["b"], ["c"])]
-    nodes.append(helper.make_node("Add", ["c", "c"], ["out"]))
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, str(tmp_path / "m.onnx"))
-    (tmp_path / "m.yaml").write_text("name: m\ninput: m.onnx\ntarget: {backend: llvm-cpu}\n")
-    done = triage("reduce", tmp_path / "m.yaml", "-t", "installed", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    folder = tmp_path / "work" / "reproducers" / "m"
-    assert [node.op_type for node in onnx.load(str(folder / "input.onnx")).graph.node] == ["Unique"]
-    assert "onnx.Unique" in (folder / "input.mlir").read_text()
-    [replayed] = json.loads(triage("replay", folder, "-t", "installed", "--format", "json").stdout)["reproducers"]
-    assert replayed["status"] == "reproduces"
-
-
 def test_a_case_that_compiles_is_not_reproducible(home: Path, triage: Triage, tmp_path: Path) -> None:
     done = triage("reduce", recipe(tmp_path, "good", GOOD), "-t", "installed", "--format", "json")
     answer = json.loads(done.stdout)
@@ -90,28 +68,3 @@ def test_a_folder_that_is_no_reproducer_is_never_touched(home: Path, triage: Tri
     night = triage("nightly", path, "--reduce", "--out", tmp_path)
     assert (night.returncode, night.stdout) == (2, "")
     assert "is not a reproducer" in night.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["reduce", "{recipe}"], 2, "--toolchain"),
-        (["reduce", "{recipe}", "-t", "banana"], 2, "is not a revision"),
-        (["reduce", "{recipe}", "-t", "path:/nowhere"], 4, ""),
-        (["reduce", "nothing.yaml", "-t", "installed"], 2, "nothing.yaml"),
-        (["reduce", "{recipe}", "-t", "installed", "--repeats", "0"], 2, "--repeats"),
-        (["reduce", "{recipe}", "-t", "installed", "--case", "other"], 2, "there is no case 'other'"),
-        (["nightly", "{recipe}", "--reduce"], 2, "--out"),
-        (["replay"], 2, "DIR"),
-        (["replay", "nothing"], 2, "nothing: is not a folder"),
-        (["replay", "{folder}"], 2, "reproducer.json: is missing"),
-    ],
-)
-def test_bad_arguments_end_with_the_right_code(
-    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, message: str
-) -> None:
-    path = recipe(tmp_path / "folder", "device", UNKNOWN_DEVICE)
-    done = triage(*[word.format(recipe=path, folder=tmp_path) for word in words])
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr + done.stdout
-    assert "Traceback" not in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.loading import load_recipes
-from triage.cli.context import one_case, select_families, select_one_family
+from triage.cli.context import one_case, select_families
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
 
@@ -68,9 +68,3 @@ def test_a_rev_without_a_prefix_belongs_to_iree_among_several_families(capsys: p
         ("command:cython", ["c"], ["command:cython:3.0.0"]),
     ]
     assert capsys.readouterr().err == ""
-
-
-def test_a_nightly_needs_revs_of_one_family() -> None:
-    assert select_one_family([IREE, TRITON], ["triton:3.2.0", "triton:3.1.0"], "nightly").cases == (TRITON,)
-    with pytest.raises(BadInput, match="nightly"):
-        select_one_family([IREE, TRITON], ["triton:3.2.0", "3.1.0"], "nightly")

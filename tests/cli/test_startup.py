@@ -19,40 +19,8 @@ finally:
 """
 # Packages and modules that no start of the program needs.
 HEAVY = {"jinja2", "numpy", "onnx", "psutil", "pypi_simple", "requests", "uv"}
-NEEDED_BY_COMMANDS = {
-    "pydantic",
-    "sqlite3",
-    "triage.classify",
-    "triage.compilers",
-    "triage.execution",
-    "triage.recipes",
-    "triage.report.registry",
-    "triage.toolchains.registry",
-    "yaml",
-}
-ONLY_FOR_OTHER_COMMANDS = {
-    "configparser",
-    "filelock",
-    "packaging.requirements",
-    "platformdirs",
-    "rich.progress",
-    "tomllib",
-    "triage.attribute",
-    "triage.bisect",
-    "triage.compilers.command",
-    "triage.compilers.iree.lint",
-    "triage.compilers.iree.passes",
-    "triage.compilers.iree.remedies",
-    "triage.compilers.triton",
-    "triage.git_history",
-    "triage.mlir",
-    "triage.nightly",
-    "triage.recipes.starter",
-    "triage.reduce",
-    "triage.remedy",
-    "triage.toolchains.sources",
-    "triage.toolchains.web",
-}
+NEEDED_BY_COMMANDS = {"pydantic", "sqlite3", "triage.compilers", "triage.execution", "triage.recipes", "yaml"}
+ONLY_FOR_OTHER_COMMANDS = {"triage.attribute", "triage.bisect", "triage.git_history", "triage.nightly", "triage.reduce"}
 
 
 def modules_of(*words: object) -> set[str]:

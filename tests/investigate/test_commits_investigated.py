@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from tests.bisect.conftest import command as command
 from tests.bisect.conftest import plain_git as plain_git
 from tests.bisect.conftest import project as project
 from tests.bisect.driving import counted
-from tests.bisect.small_compiler import PROGRAM, RECIPE, Fate, SmallCompiler, begin, compile_commit, wheel_of
+from tests.bisect.small_compiler import RECIPE, Fate, SmallCompiler, begin, compile_commit
 from tests.conftest import Triage
-from tests.toolchains.loopback import serve
 
 COUNT, CULPRIT, UNFUSED = 32, 21, 9
 INPUTS = {"attention": "", "stack": "private", "fused": "narrow fused"}
@@ -92,38 +90,3 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
     compiles = counted(calls)
     assert triage("nightly", cases, *ends, *clone, "--investigate", "--out", "out").returncode == 1
     assert counted(calls) == compiles
-
-
-@contextmanager
-def released(small: SmallCompiler, releases: dict[str, str], folder: Path, patched: pytest.MonkeyPatch) -> Iterator[None]:
-    """Publish releases, by their versions and commits, on an index of their own."""
-    index = folder / "index"
-    index.mkdir()
-    for version, sha in releases.items():
-        program = compile_commit(small, sha, folder / version)
-        assert program is not None
-        wheel = wheel_of(program, version)
-        wheel.rename(index / wheel.name)
-    with serve(index) as served:
-        served.publish()
-        patched.setenv("TRIAGE_INDEX_URL", served.url)
-        yield
-
-
-@pytest.mark.slow
-def test_a_pair_of_releases_is_narrowed_to_the_commit(
-    repository: SmallCompiler, command: Path, triage: Triage, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SMALL_REPO", str(repository.path))
-    (tmp_path / "m.mlir").write_text(PROGRAM)
-    (tmp_path / "attention.yaml").write_text(RECIPE)
-    with released(repository, {"1.0.0": repository.shas[0], "1.1.0": repository.shas[-1]}, tmp_path, monkeypatch):
-        clone = ["--repo", repository.path, "--project", command]
-        words = ["nightly", tmp_path / "attention.yaml", "-b", "1.0.0", "-t", "1.1.0", *clone, "--investigate", "--out", "out"]
-        done = triage(*words, "--budget", "10m")
-    assert done.returncode == 1, done.stderr
-    [cluster] = json.loads((tmp_path / "work" / "out" / "nightly.json").read_text())["clusters"]
-    assert [cluster["release_culprit"][side]["name"] for side in ("before", "after")] == ["1.0.0", "1.1.0"]
-    assert cluster["culprit"]["status"] == "culprit", cluster["culprit"]
-    assert cluster["culprit"]["after"]["commit"] == repository.sha
-    assert repository.sha[:10] in (tmp_path / "work" / "out" / cluster["issue"]).read_text()

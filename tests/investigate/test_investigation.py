@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -146,22 +145,6 @@ def test_a_pair_of_releases_is_narrowed_by_nightlies(tmp_path: Path) -> None:
         compiles = len(releases.events("start"))
         assert run(tmp_path, releases, *NIGHTLY).returncode == 1
         assert len(releases.events("start")) == compiles
-
-
-@pytest.mark.slow
-def test_a_fix_of_a_newer_release_counts_for_the_cases_that_it_fixes(releases: FakeReleases, tmp_path: Path) -> None:
-    shutil.rmtree(tmp_path / "cases")
-    write_case(tmp_path / "cases", "amended", "breaks-3", "fixed-5")
-    write_case(tmp_path / "cases", "breaks", "breaks-3")
-    write_case(tmp_path / "cases", "corrected", "breaks-3", "fixed-5")
-    done = run(tmp_path, releases, *(word.replace("latest", "1.4.0") for word in NIGHTLY))
-    assert done.returncode == 1, done.stderr
-    night = report(tmp_path)
-    assert {cluster["culprit"]["after"]["name"] for cluster in night["clusters"]} == {"1.3.0"}
-    cases = {case["case"]: [origin["after"]["name"] for origin in case["bisections"]] for case in night["cases"]}
-    assert cases == {"amended": ["1.3.0", "1.5.0"], "breaks": ["1.3.0"], "corrected": ["1.3.0", "1.5.0"]}
-    issues = [(tmp_path / "out" / cluster["issue"]).read_text() for cluster in night["clusters"]]
-    assert ["fixed between 1.4.0" in text for text in issues] == [True, False]
 
 
 @pytest.mark.parametrize("words", [NIGHTLY[1:-2], ("nightly", "cases", "--budget", "5m")])

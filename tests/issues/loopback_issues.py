@@ -31,9 +31,7 @@ class Fault:
 
 @dataclass
 class LoopbackIssues:
-    """One repository. labels_allowed: whether the token may set labels; repeated: the first page is answered twice;
-    endless: every page is the first one.
-    """
+    """One repository."""
 
     url: str = ""
     page: int = 100
@@ -42,9 +40,6 @@ class LoopbackIssues:
     faults: list[Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     tokens: set[str | None] = field(default_factory=set)
-    labels_allowed: bool = True
-    repeated: bool = False
-    endless: bool = False
 
     def writes(self) -> list[str]:
         """Return the requests that change something."""
@@ -97,8 +92,7 @@ class LoopbackIssues:
             if match[2]:
                 return (self.say(number, sent["body"]), 201) if method == "POST" else (self.comments[number], 200)
             if method == "POST":
-                labels = sent.get("labels", []) if self.labels_allowed else []
-                return self.add(sent["body"], title=sent["title"], labels=labels), 201
+                return self.add(sent["body"], title=sent["title"], labels=sent.get("labels", [])), 201
             if method == "PATCH":
                 return self.edit(number, sent), 200
             label = query.get("labels", [""])[0]
@@ -130,16 +124,15 @@ def loopback_issues() -> Iterator[LoopbackIssues]:
                 if fault.broken_off:
                     self.close_connection = True
                     return
-                self.reply(
-                    LIMIT if fault.status in (403, 429) else {"message": "Bad Gateway"}, fault.status, dict(fault.headers)
-                )
+                answer = LIMIT if fault.status in (403, 429) else {"message": "Bad Gateway"}
+                self.reply(answer, fault.status, dict(fault.headers), fault.body)
                 return
             value, status = hub.answer(self.command, parts.path, query, sent)
             headers = {}
             if isinstance(value, list):
                 number = int(query.get("page", ["1"])[0])
-                first = 0 if hub.endless else max(0, number - 1 - hub.repeated) * hub.page
-                more = hub.endless or first + hub.page < len(value) or (hub.repeated and number == 1)
+                first = (number - 1) * hub.page
+                more = first + hub.page < len(value)
                 value = value[first : first + hub.page]
                 if more:
                     rest = urlencode({name: texts[0] for name, texts in query.items()} | {"page": number + 1})

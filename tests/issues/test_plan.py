@@ -100,24 +100,12 @@ def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
     assert planned(night(failure("s", "a"), revision=tomorrow), closed(fixed, on="2025-07-03")) == [("reopen", "again", 1)]
 
 
-def test_further_cases_are_named_once() -> None:
-    result = night(failure("s", "a", "b"))
-    tracked = issue(1, "s", "a")
-    [action] = plan(result, [tracked], 10).actions
-    assert (action.cause, action.cases) == (ActionCause.MORE, ("b",))
-    assert planned(result, after(tracked, action)) == []
-
-
 def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
     result = night(failure("few", "a"), failure("many", "b", "c"), passing=("z",))
     tracked = issue(1, "s", "z"), issue(2, "s", "z")
     outcome = plan(result, tracked, 3)
     assert changes(outcome) == [("close", "duplicate", 2), ("close", "fixed", 1), ("open", "new", None)]
     assert [action.signature for action in (outcome.actions[2], *outcome.left)] == ["many", "few"]
-
-
-def test_an_issue_that_was_opened_twice_is_closed_as_a_duplicate() -> None:
-    assert planned(night(failure("s", "a")), issue(4, "s", "a"), issue(3, "s", "a")) == [("close", "duplicate", 4)]
 
 
 @pytest.mark.parametrize("text", ["-->", "<!-- triage {} -->", "}} --> }", "\u2028\x00\n`@someone`", "\\u003e"])

@@ -13,11 +13,6 @@ from typer.testing import CliRunner, Result
 from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
 from triage.cli.app import app
 from triage.execution import compile_runs
-from triage.model.outcome import Probe, Untestable
-from triage.nightly import run, steps
-from triage.nightly.investigation import Investigation
-from triage.nightly.origin import OriginFinder
-from triage.nightly.result import CaseResult
 
 
 @pytest.fixture(scope="module")
@@ -73,47 +68,3 @@ def test_an_error_while_a_case_is_judged(cases: Path, monkeypatch: pytest.Monkey
     assert untested["case"] == "broken"
     assert "ZeroDivisionError" in untested["reason"]
     assert "broken" in result.stdout
-
-
-def test_an_error_while_a_case_is_bisected_and_reduced(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OriginFinder, "find", raising("breaks", OriginFinder.find))
-    monkeypatch.setattr(steps, "reduce_case", raising("breaks", steps.reduce_case))
-    result = nightly(cases, "--bisect", "--reduce")
-    assert result.exit_code == 1
-    [regressed] = report(cases)["regressed"]  # type: ignore[misc]
-    [bisection] = regressed["bisections"]
-    assert bisection["status"] == "inconclusive"
-    assert "ZeroDivisionError" in bisection["reason"]
-    [cluster] = report(cases)["clusters"]  # type: ignore[misc]
-    assert "ZeroDivisionError" in cluster["steps"][0]["reason"]
-    assert "ZeroDivisionError" in result.stdout
-
-
-@pytest.mark.parametrize("name", ["broken", "breaks"])
-def test_an_error_while_a_case_is_shown(cases: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    show = run.case_result
-
-    def case_result(baseline: Probe, new: Probe) -> CaseResult:
-        if new.case.name == name and not isinstance(new.outcome, Untestable):
-            raise ZeroDivisionError(name)
-        return show(baseline, new)
-
-    monkeypatch.setattr(run, "case_result", case_result)
-    if name == "broken":
-        (cases / "breaks.yaml").unlink()
-    result = nightly(cases)
-    assert result.exit_code == 4
-    answer = report(cases)
-    assert answer["unchanged"] == (1 if name == "broken" else 2)
-    assert [untested["case"] for untested in not_tested(answer)] == [name]
-
-
-def test_an_error_outside_the_cases_leaves_a_partial_report(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> object:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(Investigation, "run", fail)
-    assert nightly(cases, "--reduce").exit_code == 4
-    answer = report(cases)
-    assert answer["partial"]
-    assert len(answer["regressed"]) == 1  # type: ignore[arg-type]

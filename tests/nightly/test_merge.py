@@ -15,12 +15,11 @@ from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
-from triage.nightly.result import InvestigationSummary, Night, read_night
+from triage.nightly.result import Night, read_night
 from triage.nightly.shards import ShardResult, merge, shard
 from triage.report.night import NightReport
 from triage.report.registry import rendered
 
-FOUND_OUT = InvestigationSummary(budget_seconds=60.0, seconds=12.0)
 HISTORIES = {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "PP", "f": "FP", "g": "UU"}
 CASES = [case_named(name) for name in HISTORIES]
 
@@ -58,29 +57,20 @@ def change(number: int, alter: Callable[[Night], Night]) -> list[ShardResult]:
     ("results", "words"),
     [
         (shards()[:2], "shard 1/3 missing"),
-        (shards()[1:2], "shards 1/3, 3/3 missing"),
         ([*shards(), shards()[0]], "3/3 is there twice"),
         ([*shards(3)[:2], shards(2)[-1]], "shards of 2 and 3"),
         (change(2, lambda night: replace(night, toolchain=Revision("1.2.0"))), "1.2.0"),
         (change(2, lambda night: replace(night, baseline=Revision("1.0.0", "b" * 40))), "bbbbbbbbbb"),
-        (change(2, lambda night: replace(night, compiler="triton")), "shard-2"),
         (
             change(2, lambda night: replace(night, cases=[*night.cases, whole().cases[0]])),
             "case a is in shard-1 and in shard-2",
         ),
-        (change(2, lambda night: replace(night, not_compared=["a"])), "case a is in shard-1"),
         (change(2, lambda night: replace(night, total=9)), "2 cases are in no shard"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(results: list[ShardResult], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         merge(results)
-
-
-def test_a_missing_or_stopped_shard_makes_the_night_partial() -> None:
-    assert merge(shards()[:2], allow_missing=True).stopped == "shard 1/3 missing"
-    stopped = merge(change(2, lambda night: replace(night, stopped="interrupted", not_compared=["z"])))
-    assert (stopped.stopped, stopped.not_compared) == ("2/3: interrupted", ["z"])
 
 
 @pytest.fixture

@@ -86,24 +86,6 @@ def test_a_stopped_comparison_is_reported_as_partial(releases: FakeReleases, tmp
     assert len(releases.events("start")) <= 2 * len(CASES) + 1  # one compile was in flight
 
 
-@pytest.mark.slow
-def test_a_stopped_bisect_keeps_the_comparison(releases: FakeReleases, tmp_path: Path) -> None:
-    def is_bisecting() -> bool:
-        return any(version not in ("1.1.0", "1.6.0") for version, _ in releases.events("start"))
-
-    message = stop_when(tmp_path, releases, (*NIGHTLY, "--bisect"), is_bisecting)
-    answer = report(tmp_path)
-    assert answer["partial"]
-    assert "bisects" in answer["stopped"]
-    assert {pair["case"] for pair in answer["regressed"]} == {"breaks", "returns"}
-    assert answer["not_compared"] == []
-    done = continued(tmp_path, releases, message)
-    assert done.returncode == 1, done.stderr
-    answer = report(tmp_path)
-    assert not answer["partial"]
-    assert all(pair["bisections"][0]["after"]["name"] == "1.5.0" for pair in answer["regressed"])
-
-
 def test_a_second_ctrl_c_ends_at_once(releases: FakeReleases, tmp_path: Path) -> None:
     write_case(tmp_path / "stuck", "stuck", "hangs", "stubborn")
     env = environment(releases, tmp_path / "home")
@@ -124,32 +106,3 @@ def test_a_second_ctrl_c_ends_at_once(releases: FakeReleases, tmp_path: Path) ->
     pids = [int(line.split()[4]) for line in releases.log.read_text().splitlines()]
     _, alive = psutil.wait_procs([psutil.Process(pid) for pid in set(pids) if psutil.pid_exists(pid)], timeout=20)
     assert not alive
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["run", "RECIPE", "-t", "1.6.0", "--fresh"], 1),
-        (["history", "RECIPE", "--every", "--fresh", "--format", "json"], 0),
-        (["bisect", "RECIPE", "--good", "1.1.0", "--bad", "1.6.0"], 0),
-        (["reduce", "RECIPE", "-t", "1.6.0", "--good", "1.1.0", "--out", "small ones"], 0),
-        (["remedy", "RECIPE", "-t", "1.6.0", "--budget", "3"], 3),
-        (["variants", "RECIPE", "-t", "1.6.0", "--vary", "chip=gfx942,gfx1100"], 0),
-        (["attribute", "RECIPE", "--good", "1.1.0", "--bad", "1.6.0"], 3),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_the_printed_line_continues_every_command(releases: FakeReleases, tmp_path: Path, words: list[str], code: int) -> None:
-    recipe = write_case(tmp_path / "it's a $folder", "breaks", "breaks-5")
-    filled = tuple(str(recipe) if word == "RECIPE" else word for word in words)
-    message = stop_when(tmp_path, releases, ("triage", *filled), lambda: bool(releases.events("start")))
-    done = continued(tmp_path, releases, message)
-    assert done.returncode == code, done.stderr
-
-
-def test_a_stopped_command_with_paths_after_two_hyphens_is_continued(releases: FakeReleases, tmp_path: Path) -> None:
-    write_case(tmp_path / "-cases", "breaks", "breaks-5")
-    words = ("triage", "run", "--fresh", "-t", "1.6.0", "--", "-cases")
-    message = stop_when(tmp_path, releases, words, lambda: bool(releases.events("start")))
-    assert continued(tmp_path, releases, message).returncode == 1

@@ -57,16 +57,3 @@ def test_a_local_build_is_placed_by_the_version_that_it_reports(releases: FakeRe
     night = answer("nightly", "cases", "-t", f"path:{build}", "-b", "1.0.0", "--bisect")
     assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
     assert "1 release and 3 nightlies" in night["scope"]
-
-
-@pytest.mark.slow
-def test_a_clone_that_cannot_be_searched_is_named(releases: FakeReleases, tmp_path: Path) -> None:
-    night = answer("nightly", "cases", "-t", "nightly:latest", "-b", LAST, "--bisect", "--repo", str(tmp_path / "missing"))
-    assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
-    assert "missing" in night["scope"]
-
-
-@pytest.mark.slow
-def test_bisect_searches_nightlies_without_a_clone(releases: FakeReleases) -> None:
-    found = answer("bisect", "cases/breaks.yaml", "--good", "nightly:2026-01-01", "--bad", "nightly:latest")
-    assert (found["before"]["name"], found["after"]["name"]) == ("1.2.0rc20260102", "1.2.0rc20260103")

@@ -103,62 +103,6 @@ def test_the_grid_is_filtered_sorted_and_searched(page: Any, site: Path) -> None
     assert page.url == address
 
 
-def test_the_grid_is_used_by_keyboard(page: Any, site: Path) -> None:
-    page.goto((site / "grid.html").as_uri())
-    filtered(page, 153)
-    page.locator("#grid").focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowLeft")
-    assert "2026-01-19" in page.locator("#cell").inner_text()
-    page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('#grid').scrollTop > 2000")
-    page.locator("#grid li.at").wait_for()
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="slower").wait_for()
-    page.locator(".metric canvas").first.wait_for()
-    assert "commits" in page.locator(".steps li").inner_text()
-
-
-def test_pages_are_printed_whole_and_in_dark_ink(page: Any, site: Path) -> None:
-    page.emulate_media(media="print", color_scheme="dark")
-    failure = next((site / "failures").iterdir()).name
-    for name in ("index.html", "trends.html", f"failures/{failure}", "case.html#breaks", "grid.html"):
-        page.goto((site / name).as_uri().replace("%23", "#"))
-        page.wait_for_load_state("networkidle")
-        red, green, blue = page.evaluate("getComputedStyle(document.body).color.match(/\\d+/g).map(Number)")
-        assert max(red, green, blue) < 128, name
-        assert not page.get_by_role("navigation").is_visible()
-    filtered(page, 153)
-    page.locator("#grid li").nth(152).wait_for()
-    assert page.locator("#grid").bounding_box()["height"] == 153 * 20
-    assert page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n") > 2
-
-
-def test_the_grid_keeps_its_place_when_the_window_changes(page: Any, site: Path) -> None:
-    page.goto((site / "grid.html").as_uri())
-    filtered(page, 153)
-    page.evaluate("document.querySelector('#grid').scrollTop = 1000")
-    page.locator("#grid").get_by_text("case-060").wait_for()
-    page.set_viewport_size({"width": 700, "height": 800})
-    page.wait_for_function("() => document.querySelector('#grid canvas').clientWidth < 700")
-    assert page.evaluate("document.querySelector('#grid').scrollTop") == 1000
-
-
-def test_tables_are_sorted(page: Any, site: Path) -> None:
-    cells = page.locator("#open tbody tr td:first-child b")
-    assert cells.all_text_contents() == ["legalize", "segfault"]
-    page.locator("#open").get_by_role("button", name="age").click()
-    assert cells.all_text_contents() == ["segfault", "legalize"]
-    assert page.locator("#open th[aria-sort=descending]").count() == 1
-
-
-def test_a_step_is_drawn(page: Any, site: Path) -> None:
-    page.goto((site / "trends.html").as_uri())
-    page.locator("#trend canvas").wait_for()
-    assert page.locator("#steps tbody tr").count() == 1
-    assert "+50.0 %" in page.locator("#steps tbody").inner_text()
-
-
 @pytest.mark.parametrize(
     "page",
     [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"color_scheme": "dark", "viewport": {"width": 360, "height": 700}}],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nights.conftest import Call
+from tests.conftest import Triage
 from tests.nights.documents import FAILURES, case_result, night, nights
 from tests.nights.test_store import HISTORIES
 from triage.cli.nights import open_nights
@@ -17,57 +17,57 @@ from triage.model.execution import Captured, Ending, Execution, Stage
 
 
 @pytest.fixture
-def imported(home: Path, call: Call, tmp_path: Path) -> None:
+def imported(home: Path, triage: Triage, tmp_path: Path) -> None:
     store = open_nights()
     for record in nights(HISTORIES):
         store.add(record)
 
 
-def test_nights_are_listed_shown_and_removed(imported: None, call: Call) -> None:
-    listed = json.loads(call("nights", "list", "--format", "json").out)["nights"]
+def test_nights_are_listed_shown_and_removed(imported: None, triage: Triage) -> None:
+    listed = json.loads(triage("nights", "list", "--format", "json").stdout)["nights"]
     assert [night["at"][:10] for night in listed] == [f"2026-01-0{day}" for day in range(1, 6)]
     assert listed[4]["cases"] == {"passed": 3, "failed": 1, "xfail": 1, "untestable": 1}
 
-    shown = json.loads(call("nights", "show", "2026-01-03", "--format", "json").out)
+    shown = json.loads(triage("nights", "show", "2026-01-03", "--format", "json").stdout)
     assert [case["case"] for case in shown["regressed"]] == ["breaks", "mended"]
-    assert call("nights", "show", "2", "--format", "junit").code == 0
+    assert triage("nights", "show", "2", "--format", "junit").returncode == 0
 
-    pruned = json.loads(call("nights", "prune", "--keep", "3", "--format", "json").out)
+    pruned = json.loads(triage("nights", "prune", "--keep", "3", "--format", "json").stdout)
     assert pruned == {"removed": [1, 2], "kept": 3}
-    assert call("nights", "prune", "2").code == 2, "every night of 2026 begins with a 2"
-    assert json.loads(call("nights", "prune", "2026-01-04", "--format", "json").out)["removed"] == [4]
+    assert triage("nights", "prune", "2").returncode == 2, "every night of 2026 begins with a 2"
+    assert json.loads(triage("nights", "prune", "2026-01-04", "--format", "json").stdout)["removed"] == [4]
 
 
-def test_a_night_that_is_not_there_is_bad_input(home: Path, call: Call) -> None:
+def test_a_night_that_is_not_there_is_bad_input(home: Path, triage: Triage) -> None:
     for words in (["show"], ["show", "7"], ["prune"], ["prune", "--older-than", "soon"]):
-        assert call("nights", *words).code == 2
-    assert call("site").code == 2
-    assert call("show", "nothing").code == 2
+        assert triage("nights", *words).returncode == 2
+    assert triage("site").returncode == 2
+    assert triage("show", "nothing").returncode == 2
 
 
-def test_everything_known_of_a_case_is_shown(imported: None, call: Call) -> None:
-    shown = json.loads(call("show", "breaks", "--format", "json").out)
+def test_everything_known_of_a_case_is_shown(imported: None, triage: Triage) -> None:
+    shown = json.loads(triage("show", "breaks", "--format", "json").stdout)
     assert [(run["status"], run["nights"], run["signature"]) for run in shown["runs"]] == [
         ("failed", 3, "legalize:x"),
         ("passed", 2, None),
     ]
     assert (shown["suite"], shown["facts"]["backend"], len(shown["states"])) == ("ops", "llvm-cpu", 3)
-    assert call("show", "break").code == 0
-    assert call("show", "e").code == 2  # several
+    assert triage("show", "break").returncode == 0
+    assert triage("show", "e").returncode == 2  # several
 
 
-def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, call: Call) -> None:
+def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, triage: Triage) -> None:
     record = night(1, {}, cases=[case_result("wrong", "F", failure=replace(FAILURES["F"], stage=Stage.COMPARE))])
     open_nights().add(record)
     compiled = Execution((), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured())
     evidence = Evidence(home / "evidence.db", print)
     evidence.add(Record("key", "wrong", "nightly:2026-01-01", "2026-01-01", compiled))
     evidence.close()
-    [state] = json.loads(call("show", "wrong", "--format", "json").out)["states"]
+    [state] = json.loads(triage("show", "wrong", "--format", "json").stdout)["states"]
     assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
 
 
-def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path, call: Call, tmp_path: Path) -> None:
+def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     recipes = tmp_path / "recipes"
     recipes.mkdir()
     (recipes / "a.txt").write_text("x")
@@ -77,17 +77,17 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path
         (folder / "compile").write_text(f"#!/bin/sh\n{text}\n")
         (folder / "compile").chmod(0o755)
     (recipes / "c.yaml").write_text('name: c\ncompiler: command\ninput: a.txt\ncommand: ["{toolchain}/compile", "{input}"]\n')
-    done = call("nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}")
-    assert done.code == 1, done.err
-    assert [night["cases"] for night in json.loads(call("nights", "list", "-f", "json").out)["nights"]] == [{"failed": 1}]
-    shown = json.loads(call("show", "c", "--format", "json").out)
+    done = triage("nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}")
+    assert done.returncode == 1, done.stderr
+    assert [night["cases"] for night in json.loads(triage("nights", "list", "-f", "json").stdout)["nights"]] == [{"failed": 1}]
+    shown = json.loads(triage("show", "c", "--format", "json").stdout)
     assert shown["log"]["lines"][shown["log"]["root"]].endswith("error: broken badly")
     assert {state["status"] for state in shown["states"]} == {"passed", "failed"}
-    investigated = call(
+    investigated = triage(
         "nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}", "--investigate", "--out", tmp_path / "out"
     )
-    assert investigated.code == 1, investigated.err
+    assert investigated.returncode == 1, investigated.stderr
     [cluster] = json.loads((tmp_path / "out" / "nightly.json").read_text())["clusters"]
     assert (cluster["culprit"]["status"], list(cluster["replays"].values())) == ("inconclusive", ["reproduces"])
-    assert call("site", "--out", tmp_path / "public").code == 0
+    assert triage("site", "--out", tmp_path / "public").returncode == 0
     assert "broken badly" in "".join(path.read_text() for path in (tmp_path / "public" / "data").glob("cases-*.js"))

@@ -86,14 +86,6 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(tmp_path: Pat
     assert not load_history(store).is_unsteady("flaky", nights=2)
 
 
-def test_a_case_is_flaky_if_only_its_result_changes(tmp_path: Path) -> None:
-    store = NightStore(tmp_path)
-    for day, letter in enumerate("PFPF", 1):
-        same = night(1, {}).toolchain if day < 3 else night(9, {}).toolchain
-        store.add(night(day, {"a": letter, "b": "P"}, toolchain=same))
-    assert list(load_history(store).flaky.values()) == [2]  # from the second night to the third, the compiler changed
-
-
 def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
     return {(life.track.kind, life.signature): life for life in failure_lives(history)}
 
@@ -148,14 +140,6 @@ def test_a_step_is_found_where_it_is(at: int) -> None:
     [step] = find_steps(values.astype(np.float32), 0.05)
     assert (step.row, step.before, step.at) == (0, at - 1, at)
     assert step.ratio == pytest.approx(1.2, rel=0.03)
-
-
-@pytest.mark.parametrize("nights", [1, 2, 3, 4])
-def test_a_step_of_the_last_nights_is_not_dated_too_early(nights: int) -> None:
-    noise = np.random.default_rng(nights)
-    values = 10 * np.exp(noise.normal(0, 0.005, (1, 60)))
-    values[0, -nights:] *= 1.5
-    assert [step.at for step in find_steps(values, 0.05)] in ([], [60 - nights])
 
 
 def test_outliers_are_no_step() -> None:
