@@ -205,13 +205,15 @@ def finder_between(
     elif between.problem is not None:
         scope = f"nothing between {old} and {new} can be bisected: {between.problem}"
     elif len(between.refs) == 2:
-        scope = f"nothing that can be searched lies between {old} and {new}: bisects confirm this pair"
+        scope = f"{old} and {new} are neighbours; bisects confirm this pair"
     else:
         scope = f"bisects search {between.contents} between {old} and {new}"
     if problem is not None:
         scope += f"; the commits of {repo} cannot be searched: {problem}"
     elif repo is not None and are_releases:
-        scope += f", then the commits of {repo} between the releases around a change"
+        scope += f", then search the commits of {repo} between the releases around a change"
+    elif repo is None and are_releases:
+        scope += ", and --repo finds the commit"
     elif repo is None and not are_releases:
         scope += "; commits are searched with --repo and a clone of the compiler"
     scope += f"; {between.skipped}" if between.skipped else ""
