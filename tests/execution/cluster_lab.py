@@ -115,13 +115,6 @@ class Lab:
         (self.folder / "lie" / "sitecustomize.py").write_text(LIE.replace("FOLDER", repr(str(self.folder / "other"))))
         self.worker(name, PYTHONPATH=str(self.folder / "lie"))
 
-    def newer(self, name: str) -> None:
-        """Start a worker with another version of the program."""
-        other = self.folder / "newer" / "iree_triage-99.0.dist-info"
-        other.mkdir(parents=True)
-        (other / "METADATA").write_text("Metadata-Version: 2.1\nName: iree-triage\nVersion: 99.0\n")
-        self.worker(name, PYTHONPATH=str(other.parent))
-
     def end(self, name: str, number: int = signal.SIGKILL) -> None:
         process = self.processes.pop(name)
         os.killpg(process.pid, number)

@@ -10,7 +10,7 @@ from tests.bisect.letters import case_named, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
 from triage.execution import benchmark as benchmarks
 from triage.execution.benchmark import Benchmark, BenchmarkResult, Configuration
-from triage.execution.statistics import LEAST, Pace
+from triage.execution.statistics import Pace
 from triage.execution.timing import Sample
 
 CASE = case_named("case")
@@ -47,22 +47,6 @@ def test_twice_as_slow_is_slower_on_a_busy_machine_too(monkeypatch: pytest.Monke
         assert result.series[1].comparison.low < 2 < result.series[1].comparison.high * 1.05
 
 
-def test_a_change_that_goes_away_is_too_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other work disturbs one program alone for the whole first measurement."""
-
-    class Disturbed(InventedProgram):
-        runs = 0
-
-        def sample(self, runner: object, spec: Any, repetitions: int = 1) -> Sample | str:
-            self.runs += 1
-            self.true = 0.02 if self.runs <= LEAST + 1 else 0.01
-            return super().sample(runner, spec, repetitions)
-
-    machine = Machine(1)
-    result = measured(monkeypatch, InventedProgram(machine, 0.01), Disturbed(machine, 0.02))
-    assert paces(result) == [None, Pace.NOISY]
-
-
 def test_a_program_that_stops_running_has_a_reason_and_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(InventedProgram):
         def sample(self, *_: object, **__: object) -> Sample | str:
@@ -72,9 +56,3 @@ def test_a_program_that_stops_running_has_a_reason_and_no_verdict(monkeypatch: p
     result = measured(monkeypatch, InventedProgram(machine, 0.01), Broken(machine, 0.01), InventedProgram(machine, 0.01))
     assert [row.reason for row in result.series] == [None, "it ran out of memory", None]
     assert paces(result) == [None, None, Pace.SAME]
-
-
-def test_any_row_can_be_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(1)
-    result = measured(monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.02), baseline=1)
-    assert paces(result) == [Pace.FASTER, None]

@@ -39,18 +39,3 @@ def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
     with claims.claim("key"):
         pass
     assert file.stat().st_size == 0
-
-
-def test_threads_wait_for_each_other(tmp_path: Path) -> None:
-    claims, order = Claims(tmp_path / "claims.lock", threading.Event()), []
-
-    def work() -> None:
-        with claims.claim("key"):
-            order.append("second")
-
-    with claims.claim("key"):
-        thread = threading.Thread(target=work)
-        thread.start()
-        order.append("first")
-    thread.join()
-    assert order == ["first", "second"]

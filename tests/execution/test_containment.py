@@ -12,14 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.execution.no_importer import inputs_without_importer
 from tests.execution.test_process import ECHO, processes_with, wait_until
-from triage.execution.containment import Contained, children, is_subreaper
 from triage.execution.environment import Purpose
-from triage.execution.inputs import Prepared
 from triage.execution.process import Worker, run, run_logged
 from triage.execution.streams import Log
-from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Ending, Limits
 
 # Starts a process as a daemon does: in a session of its own, without its parent, and here with an empty environment. The
@@ -75,24 +71,11 @@ def test_a_daemon_that_removed_its_mark_does_not_survive(tmp_path: Path, mark: s
     assert not processes_with(mark)
 
 
-def test_ended_daemons_are_reaped(tmp_path: Path, mark: str) -> None:
-    before = children(os.getpid())
-    code = "import os; os.write(7, b'x')"
-    run(starting(code, mark, f"for _ in range(20): daemon({code!r}, {mark!r})"), Limits(timeout=60), tmp_path)
-    assert set(children(os.getpid())) <= set(before)
-
-
 def test_the_memory_of_a_daemon_counts(tmp_path: Path, mark: str) -> None:
     command = starting(GROWS, mark, "import time; time.sleep(300)")
     execution = run(command, Limits(timeout=60, memory=200 << 20), tmp_path)
     assert execution.ending is Ending.OVER_MEMORY
     assert execution.peak_rss_mb > 200
-    assert not processes_with(mark)
-
-
-def test_a_daemon_ends_with_the_time_of_its_run(tmp_path: Path, mark: str) -> None:
-    execution = run(starting(STAYS, mark, "import time; time.sleep(300)"), Limits(timeout=0.5), tmp_path)
-    assert execution.ending is Ending.TIMED_OUT
     assert not processes_with(mark)
 
 
@@ -121,22 +104,6 @@ def test_other_children_of_this_program_are_left_alone(tmp_path: Path, mark: str
     other.wait()
 
 
-def test_a_process_that_another_thread_starts_meanwhile_belongs_to_no_run() -> None:
-    contained = Contained()
-    with contained.starting():
-        other = subprocess.Popen(["sleep", "60"])  # as git is started, without a session of its own
-        leader = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    contained.lead(leader.pid)
-    try:
-        assert contained.owns(leader.pid)
-        assert not contained.owns(other.pid)
-        assert other.pid not in contained.others()
-    finally:
-        for process in (other, leader):
-            process.kill()
-            process.wait()
-
-
 def test_a_build_and_a_worker_leave_no_daemon(tmp_path: Path, mark: str) -> None:
     with Log(tmp_path / "log") as log:
         run_logged(starting(STAYS, mark), log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event())
@@ -144,15 +111,6 @@ def test_a_build_and_a_worker_leave_no_daemon(tmp_path: Path, mark: str) -> None
     with Worker(starting(STAYS, mark, ECHO), {}) as worker:
         assert worker.ask(b"one", timeout=60, stop=threading.Event()) == b"oneone"
         assert len(processes_with(mark)) == 1
-    assert not processes_with(mark)
-
-
-def test_a_generator_leaves_no_daemon(tmp_path: Path, mark: str) -> None:
-    script = tmp_path / "generate.py"
-    script.write_text(f"{DAEMON}\ndaemon({STAYS!r}, {mark!r})\nprint('module {{}}')")
-    inputs = inputs_without_importer(tmp_path)
-    case = Case("r", "r", "", "iree", script, Input(script, InputKind.GENERATOR), Target("llvm-cpu"), limits=Limits(timeout=60))
-    assert isinstance(inputs.prepare(case), Prepared)
     assert not processes_with(mark)
 
 
@@ -168,7 +126,3 @@ run({starting(STAYS, mark, "import time; time.sleep(300)")!r}, Limits(), Path({s
     parent.kill()
     parent.wait()
     wait_until(lambda: not processes_with(mark))
-
-
-def test_this_system_has_subreapers() -> None:
-    assert is_subreaper()

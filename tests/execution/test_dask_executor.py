@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -63,32 +62,6 @@ def test_a_worker_with_another_compiler_of_that_name_has_no_say(lab: Lab) -> Non
     assert (lab.records("client"), lab.records("liar")) == (2, 0)
 
 
-def test_a_worker_whose_disk_is_full_passes_jobs_on(lab: Lab) -> None:
-    lab.write(fine="fine", other="other")
-    (lab.folder / "home-full").mkdir()
-    (lab.folder / "home-full" / "delivered").symlink_to("/proc/1/full")  # nothing can be written there
-    lab.worker("full")
-    lab.worker("sound")
-    code, results, _ = lab.run("fine", "other")
-    assert (code, {result["status"] for result in results.values()}) == (0, {"passed"})
-    assert lab.records("sound") == 2
-
-
-def test_a_worker_that_is_cut_off_for_a_while_is_not_counted_twice(lab: Lab) -> None:
-    lab.write(slow="wait")
-    lab.worker("first", "--no-nanny")
-    process = lab.client("slow")
-    until(lab.calls, "the job starts")
-    os.kill(lab.processes["first"].pid, signal.SIGSTOP)
-    lab.worker("second", "--no-nanny")
-    until(lambda: len(lab.calls()) == 2, "the job starts elsewhere")
-    (lab.toolchain / "bin" / "go").touch()
-    os.kill(lab.processes["first"].pid, signal.SIGCONT)
-    code, results, stderr = lab.answer(process)
-    assert (code, [result["status"] for result in results.values()]) == (0, ["passed"]), stderr
-    assert lab.records("client") == 1
-
-
 def test_ctrl_c_ends_what_runs_on_workers(lab: Lab) -> None:
     lab.write(slow="wait")
     lab.worker("first")
@@ -101,20 +74,6 @@ def test_ctrl_c_ends_what_runs_on_workers(lab: Lab) -> None:
     until(lambda: not Path("/proc", compiler).exists(), "the compiler ends")
     (lab.toolchain / "bin" / "go").touch()
     assert lab.run("slow")[0] == 0, "the worker goes on"
-
-
-def test_a_worker_of_another_version_is_refused(lab: Lab) -> None:
-    lab.write(fine="fine")
-    lab.newer("newer")
-    code, _, stderr = lab.run("fine")
-    assert (code, "triage 99.0" in stderr) == (4, True)
-
-
-def test_a_scheduler_that_is_not_there_is_an_environment_failure(lab: Lab) -> None:
-    lab.write(fine="fine")
-    lab.end("scheduler")
-    code, _, stderr = lab.run("fine")
-    assert (code, lab.address in stderr) == (4, True)
 
 
 def test_a_worker_that_joins_later_gets_jobs(lab: Lab) -> None:

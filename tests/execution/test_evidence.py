@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -20,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from triage.classify import FailingPass
-from triage.execution.cache import SCHEMA_VERSION, Evidence, Record, key_of, parse_record, record_json, set_aside_files
-from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.execution.cache import SCHEMA_VERSION, Evidence, Record, key_of, record_json, set_aside_files
+from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Captured, Ending, Execution
 
 COUNT = 40
@@ -60,66 +59,12 @@ def statement(path: Path, text: str, *values: object) -> None:
         db.execute(text, values)
 
 
-def test_an_added_record_is_found(tmp_path: Path) -> None:
-    store = Evidence(tmp_path / "e.db")
-    assert store.find("k") is None
-    store.add(record())
-    assert Evidence(tmp_path / "e.db").find("k") == record()
-    assert (store.last_peak_mb("case"), store.last_peak_mb("other")) == (300.0, None)
-
-
-def test_the_newest_record_counts_and_the_others_are_kept(tmp_path: Path) -> None:
-    store = Evidence(tmp_path / "e.db")
-    store.add(record(text="old"))
-    number = store.last_number()
-    store.add(record(text="new"))
-    assert store.find("k") == store.find("k", after=number) == record(text="new")
-    assert store.find("k", after=store.last_number()) is None
-    assert store.all("k", 5) == [record(text="new"), record(text="old")]
-
-
-def test_the_newest_record_of_each_toolchain(path: Path) -> None:
-    assert [found.key for found in Evidence(path).newest_of("case3")] == ["key39", "key35", "key31", "key27", "key23"]
-
-
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 10**400])
 def test_a_record_that_could_not_be_read_back_is_not_written(tmp_path: Path, number: float) -> None:
     warnings: list[str] = []
     store = Evidence(tmp_path / "e.db", warnings.append)
     store.add(replace(record(), execution=replace(record().execution, seconds=number)))
     assert (store.count(), len(warnings)) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("metrics", {"a": "1"}),
-        ("runs", -1),
-        ("runs", 1 << 70),
-        ("key", 1),
-        ("failing_pass", "SomePass"),
-        ("execution", None),
-        ("execution.exit_code", "0"),
-        ("execution.ending", "melted"),
-        ("execution.cpu_seconds", True),
-        ("execution.argv", [None]),
-        ("execution.stdout", {"head": 1}),
-    ],
-)
-def test_a_value_of_another_type_is_not_read(field: str, value: object) -> None:
-    facts = json.loads(record_json(record()))
-    *parents, name = field.split(".")
-    (facts[parents[0]] if parents else facts)[name] = value
-    with pytest.raises(ValueError, match=name):
-        parse_record(json.dumps(facts))
-
-
-def test_text_that_utf8_cannot_hold_is_written_so_that_it_is_read(tmp_path: Path) -> None:
-    store = Evidence(tmp_path / "e.db")
-    store.add(replace(record(), case_name="a\ud800", execution=replace(record().execution, argv=("cc", "\udcff.mlir"))))
-    assert store.find("k").execution.argv == ("cc", "?.mlir")
-    assert store.last_peak_mb("a\ud800") == 300.0
-    assert len(key_of("compiler", "input", ["--a=\udcff"], (1.0, 1))) == 64
 
 
 def test_a_key_depends_on_compiler_input_options_and_limits() -> None:
@@ -221,13 +166,6 @@ def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> No
     assert len(set_aside_files(path)) == 1
 
 
-def test_several_threads_write_at_once(tmp_path: Path) -> None:
-    store = Evidence(tmp_path / "e.db")
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: store.add(record(str(number))), range(160)))
-    assert store.count() == 160
-
-
 def test_a_kill_at_any_moment_keeps_the_finished_records(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
@@ -244,29 +182,3 @@ def test_a_kill_at_any_moment_keeps_the_finished_records(tmp_path: Path) -> None
         writer.send_signal(signal.SIGKILL)
         added = writer.stdout.read().split()
     assert Evidence(path).find(added[-1] if added else "29") is not None
-
-
-def test_numbers_grow_from_a_removed_cache_to_the_one_that_follows_it(tmp_path: Path) -> None:
-    """So that --fresh, when it is continued, finds what it compiled after the cache was replaced."""
-    path = tmp_path / "e.db"
-    store = Evidence(path)
-    for number in range(3):
-        store.add(record(f"key{number}"))
-    last = store.last_number()
-    path.unlink()
-    store.add(record("new"))
-    assert store.find("new", after=last) == record("new")
-
-
-def test_waiting_for_a_locked_cache_ends_with_the_stop(tmp_path: Path) -> None:
-    stop = threading.Event()
-    store = Evidence(tmp_path / "e.db", stop=stop)
-    other = sqlite3.connect(tmp_path / "e.db", isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    with ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(store.add, record(key)) for key in ("a", "b")]
-        stop.set()
-        assert all(isinstance(added.exception(timeout=30), Interrupted) for added in waiting)
-    other.close()
-    store.add(record())
-    assert store.find("k")

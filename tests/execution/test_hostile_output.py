@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from triage.classify import classify_log, diagnose, packaged_rules
-from triage.classify.stack_dump import signal_name
-from triage.compilers.base import pep440
 from triage.compilers.invocation import reported_facts
-from triage.compilers.iree.runner import IreeRunner
-from triage.execution.runner import ProbeJob, ProbeRunner
 from triage.model.execution import Captured, Ending, Execution
-from triage.model.outcome import Cause, Untestable
 
 DIGITS = "9" * 5000
 OUTPUTS = [
@@ -45,11 +36,6 @@ def test_no_output_raises(text: str) -> None:
     assert diagnose(execution(stdout=text), packaged_rules()).failures
 
 
-@pytest.mark.parametrize("text", ["²", "-", "--1", DIGITS, "٣", ""])
-def test_a_status_that_is_no_number_names_no_signal(text: str) -> None:
-    assert signal_name(text) is None
-
-
 def test_a_million_lines_and_invalid_utf8_are_read(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"x\n" * 1_000_000 + b"\xff\xfe\xc3(\x80 error: boom\n")
@@ -73,41 +59,3 @@ def test_a_report_of_another_shape_is_ignored(report: str) -> None:
     facts = reported_facts(execution(stdout=f"triage: {report}\n"))
     assert facts.phase is None
     assert facts.metrics == {}
-
-
-def test_a_reported_name_can_be_stored_and_the_number_of_metrics_is_limited() -> None:
-    numbers = {"\ud800": 1, **{f"n{number}": number for number in range(5000)}}
-    facts = reported_facts(execution(stdout=f"triage: {json.dumps({'stage': chr(0xD800), 'metrics': numbers})}"))
-    json.dumps([facts.phase, dict(facts.metrics)], ensure_ascii=False).encode()
-    assert len(facts.metrics) <= 1000
-
-
-@pytest.mark.parametrize(
-    "text", ["[" * 200_000, "{" * 200_000, '{"benchmarks": [1]}', '{"benchmarks": [{"run_type": "iteration"}]}']
-)
-def test_a_benchmark_report_of_another_shape_has_no_times(text: str) -> None:
-    assert IreeRunner().seconds(text) == []
-
-
-def test_a_version_of_thousands_of_digits_is_none() -> None:
-    assert pep440(DIGITS) is None
-
-
-def test_an_error_in_one_case_is_an_untestable_outcome_of_that_case() -> None:
-    notes: list[str] = []
-
-    class Prober:
-        def probe(self, case: Any, toolchain: Any, **_: Any) -> Any:
-            raise ZeroDivisionError(case.name)
-
-    runner = ProbeRunner.__new__(ProbeRunner)
-    runner.prober, runner.threshold = Prober(), None  # type: ignore[assignment]
-    runner.progress = SimpleNamespace(error=notes.append)  # type: ignore[assignment]
-    runner.stop = threading.Event()
-    case, revision = SimpleNamespace(name="one"), SimpleNamespace(name="1.0")
-    job = ProbeJob(case, SimpleNamespace(revision=revision))  # type: ignore[arg-type]
-    probe = runner._probe(job, SimpleNamespace(revision=revision, version=None))  # type: ignore[arg-type]
-    assert isinstance(probe.outcome, Untestable)
-    assert probe.outcome.cause is Cause.INTERNAL
-    assert "ZeroDivisionError" in probe.outcome.reason
-    assert notes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +16,6 @@ from triage.model.execution import Ending, Execution, Limits
 from triage.model.outcome import Cause, Failed, Untestable
 
 MIB = 1 << 20
-WRITES = "import time\nwith open({name!r}, 'ab', 0) as f:\n  for _ in range({count}): f.write(bytes(1 << 20))\n{then}"
-
-
-def python(code: str, folder: Path, output: int = 8 * MIB, **options: object) -> Execution:
-    return run([sys.executable, "-c", code], Limits(timeout=60, output=output), folder, **options)
 
 
 def shell(code: str, folder: Path, output: int = 8 * MIB, **options: object) -> Execution:
@@ -32,19 +26,9 @@ def test_one_large_file_is_over_the_limit(tmp_path: Path) -> None:
     assert shell("exec cat /dev/zero > out", tmp_path).ending is Ending.OVER_OUTPUT
 
 
-def test_a_large_file_outside_of_the_folder_is_over_the_limit(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    assert shell("cat /dev/zero > ../out", tmp_path / "in").ending is Ending.OVER_OUTPUT
-
-
-def test_a_sparse_file_counts_with_its_length(tmp_path: Path) -> None:
-    script = "\n".join(f"truncate -s 2M {number}" for number in range(5))
-    assert shell(script, tmp_path).ending is Ending.OVER_OUTPUT
-
-
 def test_many_files_are_over_the_limit_while_the_program_runs(tmp_path: Path) -> None:
-    code = "\n".join(WRITES.format(name=f"d{number}", count=3, then="") for number in range(4)) + "\ntime.sleep(300)"
-    assert python(code, tmp_path).ending is Ending.OVER_OUTPUT
+    code = "for n in 1 2 3 4; do head -c 3M /dev/zero > $n; done; sleep 300"
+    assert shell(code, tmp_path).ending is Ending.OVER_OUTPUT
 
 
 def test_the_temporary_folder_counts(tmp_path: Path) -> None:
@@ -52,21 +36,9 @@ def test_the_temporary_folder_counts(tmp_path: Path) -> None:
     assert shell(code, tmp_path).ending is Ending.OVER_OUTPUT
 
 
-def test_standard_output_in_a_file_counts(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    execution = shell("yes", tmp_path / "in", stdout_to=tmp_path / "printed")
-    assert execution.ending is Ending.OVER_OUTPUT
-
-
 def test_less_than_the_limit_is_no_problem(tmp_path: Path) -> None:
     (tmp_path / "before").write_bytes(bytes(32 * MIB))
     assert shell("head -c 6M /dev/zero > out", tmp_path).ok
-
-
-def test_the_number_of_files_is_limited(tmp_path: Path) -> None:
-    code = "import os\nos.mkdir('in')\nfor n in range(600): open(f'in/{n}', 'w').close()"
-    assert python(code, tmp_path, output=2 * MIB).ending is Ending.OVER_OUTPUT
-    assert python(code.replace("in", "other"), tmp_path, output=2 * MIB).ending is Ending.EXITED
 
 
 def test_too_much_output_is_a_failure_of_its_own(tmp_path: Path) -> None:
@@ -122,12 +94,6 @@ def test_words_alone_do_not_make_a_failure_untestable(tmp_path: Path, stderr: st
     assert outcome.failure.failure_class not in ("disk-full", "not-started")
 
 
-def test_an_older_result_has_no_free_space(tmp_path: Path) -> None:
-    execution = ended("error: No space left on device", folder=tmp_path)
-    old = Execution(**{**{name: getattr(execution, name) for name in execution.__slots__}, "disk_free": None})
-    assert isinstance(judge(old, packaged_rules()), Failed)
-
-
 @pytest.mark.parametrize(
     ("stderr", "code"),
     [
@@ -140,15 +106,3 @@ def test_a_compiler_that_cannot_be_loaded_is_untestable(tmp_path: Path, stderr: 
     outcome = judge(ended(stderr, code, folder=tmp_path), packaged_rules())
     assert isinstance(outcome, Untestable)
     assert outcome.cause is Cause.TOOLCHAIN
-
-
-def test_a_missing_library_is_recognised(tmp_path: Path) -> None:
-    (tmp_path / "x.c").write_text("int x(void) { return 0; }")
-    (tmp_path / "main.c").write_text("int x(void); int main(void) { return x(); }")
-    subprocess.run("cc -shared -o libx.so x.c && cc -o main main.c -L. -lx && rm libx.so", shell=True, check=True, cwd=tmp_path)
-    (tmp_path / "wrapper").write_text(f"#!/bin/sh\nexec {tmp_path}/main\n")
-    (tmp_path / "wrapper").chmod(0o755)
-    for program in ("main", "wrapper"):
-        outcome = judge(run([str(tmp_path / program)], Limits(timeout=60), tmp_path), packaged_rules())
-        assert isinstance(outcome, Untestable)
-        assert outcome.cause is Cause.TOOLCHAIN

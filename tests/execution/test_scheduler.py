@@ -77,63 +77,10 @@ def test_every_job_is_probed_once() -> None:
     assert sorted(names(probes)) == sorted(job.case.name for job in jobs)
 
 
-def test_with_one_worker_jobs_run_in_order() -> None:
-    jobs = [job(f"case-{number}") for number in range(6)]
-    assert names(list(scheduler(jobs=1).run(jobs))) == [job.case.name for job in jobs]
-
-
-def test_as_many_jobs_run_at_once_as_allowed_and_no_more() -> None:
-    gate = Gate(together=3)
-    assert len(list(scheduler(gate, jobs=3).run([job(f"case-{number}") for number in range(9)]))) == 9
-    assert gate.most == 3
-
-
 def test_jobs_run_together_only_within_the_memory() -> None:
     gate = Gate(together=2)
     assert len(list(scheduler(gate, memory_mb=250.0).run([job(f"case-{number}") for number in range(6)]))) == 6
     assert gate.most == 2
-
-
-def test_a_job_larger_than_the_memory_runs_alone() -> None:
-    gate = Gate(together=1)
-    assert len(list(scheduler(gate, memory_mb=50.0).run([job("large"), job("other"), job("third")]))) == 3
-    assert gate.most == 1
-
-
-def test_a_small_job_overtakes_one_that_does_not_fit() -> None:
-    sizes = {"first": 200.0, "large": 200.0, "small": 50.0}
-    gate = Gate(together=2)
-    probes = scheduler(gate, reservation=lambda case: sizes[case.name], memory_mb=250.0).run(map_jobs(sizes))
-    assert set(names([next(probes), next(probes)])) == {"first", "small"}
-    assert names(list(probes)) == ["large"]
-
-
-def map_jobs(cases: dict[str, float]) -> list[ProbeJob]:
-    return [job(name) for name in cases]
-
-
-def test_a_toolchain_is_obtained_once() -> None:
-    asked: list[str] = []
-
-    def note(ref: ToolchainRef) -> Toolchain:
-        asked.append(ref.revision.name)
-        return obtain(ref)
-
-    list(scheduler(obtain=note).run([job("a"), job("b"), job("a", "1.1.0")]))
-    assert sorted(asked) == ["1.0.0", "1.1.0"]
-
-
-def test_a_slow_toolchain_does_not_hold_up_the_others() -> None:
-    slow = threading.Event()
-
-    def wait_for_it(ref: ToolchainRef) -> Toolchain:
-        assert ref.revision.name != "slow" or slow.wait(PATIENCE)
-        return obtain(ref)
-
-    probes = scheduler(obtain=wait_for_it, jobs=1).run([job("late", "slow"), job("early")])
-    assert next(probes).case.name == "early"
-    slow.set()
-    assert names(list(probes)) == ["late"]
 
 
 @pytest.mark.parametrize(
@@ -176,17 +123,3 @@ def test_closing_the_iterator_stops_what_runs() -> None:
     probes.close()  # type: ignore[attr-defined]
     assert compile_.stop.is_set()
     assert compile_.stopped == 1  # the third never started
-
-
-def test_an_error_of_one_probe_stops_the_others() -> None:
-    compile_ = UntilStopped()
-
-    def fail(job: ProbeJob, toolchain: Toolchain) -> Probe:
-        if job.case.name != "broken":
-            return compile_(job, toolchain)
-        assert compile_.started.wait(PATIENCE)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        list(Scheduler(obtain, fail, lambda case: 1.0, compile_.stop, 2, 1e6).run([job("broken"), job("b")]))
-    assert compile_.stopped == 1

@@ -6,7 +6,6 @@ A check may raise only the errors of the program. It asserts what must hold of a
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
@@ -19,22 +18,19 @@ from unittest import mock
 import onnx
 from onnx import TensorProto, helper
 
-from tests.bisect.letters import case_named
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
 from triage.bisect.session import Journal
 from triage.classify import packaged_rules
 from triage.classify.rules_file import check_rules
 from triage.classify.scanner import Scanner
-from triage.compilers.registry import Families, recipe_families
+from triage.compilers.registry import recipe_families
 from triage.execution.cache import Evidence, Record, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader, read_printed
 from triage.model.execution import Captured, Ending, Execution
-from triage.recipes.loader import check_recipe, load_recipes
-from triage.recipes.starter import new_recipe
+from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import OnnxDocument, OnnxFrontend, cut
-from triage.reduce.result import ReductionFolder
 from triage.toolchains.exchange import Head
 from triage.toolchains.index import WheelPage
 from triage.toolchains.sources.artifact import WorkflowRuns
@@ -128,13 +124,6 @@ def journal(data: bytes, folder: Path) -> None:
     assert journal.read() == entries
 
 
-def reduction(data: bytes, folder: Path) -> None:
-    state = ReductionFolder(folder, "key")
-    _file(b"module {}", state.path, "best.mlir")
-    _file(data, state.path, "settings.json")
-    state.best(case_named("case"))
-
-
 @dataclass
 class _FakeExchange:
     """An exchange whose answer is `data`: a status line, headers and a body."""
@@ -182,21 +171,6 @@ def http(data: bytes, folder: Path) -> None:
                 failure = failure if failure and not isinstance(failure, _allowed()) else error
     if failure:
         raise failure
-
-
-def command_line(data: bytes, folder: Path) -> None:
-    """A recipe that is written from a command line has no problems."""
-    try:
-        words = shlex.split(data.decode("utf-8", "replace"))
-    except ValueError:
-        return
-    if not words or "\0" in data.decode("utf-8", "replace"):
-        return
-    for family in Families().values():
-        start = family.start_from_command(words, None, None)
-        if start is not None:
-            text = new_recipe(recipe_families(), "pasted", str(start.input), start)
-            assert check_recipe(recipe_families(), "pasted.yaml", text) == []
 
 
 def _allowed() -> tuple[type[Exception], ...]:
@@ -249,13 +223,6 @@ def _journals() -> list[bytes]:
     ]
 
 
-def _settings() -> list[bytes]:
-    flags = [{"text": "--x", "since": None, "until": None}]
-    return [
-        json.dumps({"flags": flags, "target": {"backend": "rocm", "chip": "gfx942"}, "phase": None, "kernel": None}).encode()
-    ]
-
-
 def _answers() -> list[bytes]:
     run = {"id": 7, "head_sha": "a" * 40, "status": "completed", "conclusion": "success", "run_attempt": 1}
     artifact = {"id": 8, "name": "linux", "expired": False, "expires_at": "2026-09-01T00:00:00Z"}
@@ -272,13 +239,6 @@ def _answers() -> list[bytes]:
     ]
 
 
-def _commands() -> list[bytes]:
-    return [
-        b"iree-compile model.mlir --iree-hal-target-device=hip --iree-hip-target=gfx942 -o out.vmfb",
-        b"FOO=1 /x/iree-compile --iree-hal-target-backends=llvm-cpu --compile-to=flow 'a b.onnx' --iree-opt-level O3 -o=x",
-    ]
-
-
 TARGETS: Mapping[str, Target] = {
     "recipes": Target(lambda: _files("recipes/*.yaml"), recipe),
     "projects": Target(lambda: _files("triage/projects/*.yaml"), project),
@@ -288,9 +248,7 @@ TARGETS: Mapping[str, Target] = {
     "onnx": Target(_models, onnx_model),
     "evidence": Target(_records, evidence),
     "journals": Target(_journals, journal),
-    "reductions": Target(_settings, reduction),
     "http": Target(_answers, http),
-    "commands": Target(_commands, command_line),
 }
 
 

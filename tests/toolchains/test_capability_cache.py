@@ -4,10 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
-
 from triage.compilers.base import Description
-from triage.model.errors import EnvironmentFailure
 from triage.model.revision import Capabilities
 from triage.toolchains.capability_cache import describe
 from triage.toolchains.workspace import StateStore
@@ -66,10 +63,3 @@ def test_a_changed_library_is_another_compiler(tmp_path: Path) -> None:
     after = describe(state, compiler, program).identity
     shutil.rmtree(tmp_path / "home" / "state")
     assert describe(state, compiler, program).identity == after
-
-
-def test_a_compiler_with_missing_files_is_an_environment_failure(tmp_path: Path) -> None:
-    program = make(tmp_path / "one", b"1", LARGE)
-    (tmp_path / "one" / "lib.so").unlink()
-    with pytest.raises(EnvironmentFailure, match=r"lib\.so of the compiler is missing"):
-        describe(StateStore(tmp_path / "state"), TwoFiles(), program)

@@ -9,7 +9,7 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree import Iree
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.toolchains.index import Index, index_url
-from triage.toolchains.registry import ToolchainRegistry, neighbours
+from triage.toolchains.registry import ToolchainRegistry
 from triage.toolchains.workspace import Workspace
 
 HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -23,10 +23,6 @@ def registry(loopback: LoopbackIndex, home: Path) -> ToolchainRegistry:
 
 def names(registry: ToolchainRegistry) -> list[str]:
     return [ref.revision.name for ref in registry.releases("iree")]
-
-
-def test_releases_are_sorted_as_versions_and_candidates_left_out(registry: ToolchainRegistry) -> None:
-    assert names(registry) == ["1.0.0", "1.1.0", "1.10.0"]
 
 
 def test_names_of_revisions(registry: ToolchainRegistry) -> None:
@@ -43,28 +39,10 @@ def test_an_unknown_version_names_its_neighbours(registry: ToolchainRegistry) ->
         registry.resolve("1.9.0", "iree")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "near"),
-    [
-        ("99.0.0", ["3.9.0", "3.10.0", "3.13.0"]),
-        ("1.0", ["2.9.0", "3.0.0", "3.9.0"]),
-        ("3.9.5", ["3.0.0", "3.9.0", "3.10.0"]),
-    ],
-)
-def test_neighbours_are_those_beside_it_in_the_order_of_versions(wanted: str, near: list[str]) -> None:
-    assert neighbours(["3.10.0", "3.9.0", "2.9.0", "3.13.0", "3.0.0"], wanted) == near
-    assert neighbours([], wanted) == []
-
-
 @pytest.mark.parametrize("text", ["banana", "", "path:", "../x", "3.x"])
 def test_a_wrong_revision_gets_the_valid_forms(registry: ToolchainRegistry, text: str) -> None:
     with pytest.raises(BadInput, match=r"is not a revision: write `3\.13\.0`"):
         registry.resolve(text, "iree")
-
-
-def test_a_range_without_releases(registry: ToolchainRegistry) -> None:
-    with pytest.raises(BadInput, match="no release of iree between"):
-        registry.between("iree", "1.10.0", "1.0.0")
 
 
 def test_wheels_of_other_platforms_are_not_offered(loopback: LoopbackIndex, tmp_path: Path) -> None:
@@ -74,14 +52,6 @@ def test_wheels_of_other_platforms_are_not_offered(loopback: LoopbackIndex, tmp_
     assert "2.0.0" not in [one.version for one in Index(Workspace(tmp_path / "home")).releases("iree-base-compiler")]
 
 
-def test_the_wheel_of_our_own_python_is_preferred(loopback: LoopbackIndex, tmp_path: Path) -> None:
-    for python in ("cp39", HERE, "cp399"):
-        make_wheel(loopback.folder, "2.0.0", tag=f"{python}-{python}-manylinux_2_17_x86_64")
-    loopback.publish()
-    [chosen] = [one for one in Index(Workspace(tmp_path / "home")).releases("iree-base-compiler") if one.version == "2.0.0"]
-    assert HERE in chosen.wheel
-
-
 def test_without_a_network_the_last_answer_is_used(loopback: LoopbackIndex, tmp_path: Path) -> None:
     with serve(loopback.folder) as index:
         before = Index(Workspace(tmp_path / "home"), index.url).releases("iree-base-compiler")
@@ -89,11 +59,6 @@ def test_without_a_network_the_last_answer_is_used(loopback: LoopbackIndex, tmp_
     assert Index(Workspace(tmp_path / "home"), index.url).releases("iree-base-compiler") == before
     with pytest.raises(EnvironmentFailure, match="cannot read the package index"):
         Index(Workspace(tmp_path / "home"), "http://127.0.0.1:1/simple/").releases("iree-base-compiler")
-
-
-def test_an_index_without_the_project(loopback: LoopbackIndex, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFailure, match="has no other-compiler"):
-        Index(Workspace(tmp_path / "home")).releases("other-compiler")
 
 
 def test_settings_that_name_the_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -109,18 +74,3 @@ def test_settings_that_name_the_index(monkeypatch: pytest.MonkeyPatch, tmp_path:
     for name in ("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "TRIAGE_INDEX_URL"):
         monkeypatch.setenv(name, f"http://{name.lower()}.example")
         assert index_url() == f"http://{name.lower()}.example"
-
-
-def test_wheels_for_interpreters_that_are_here_are_preferred(loopback: LoopbackIndex, tmp_path: Path) -> None:
-    """Best first; a wheel for a stable ABI is for every later one, and one for none of them stands in."""
-    for version, tag in (
-        *(("2.0.0", f"cp3{minor}-cp3{minor}-manylinux_2_28_x86_64") for minor in (9, 10, 13)),
-        ("2.1.0", "cp38-abi3-manylinux_2_28_x86_64"),
-        ("2.2.0", "py3-none-any"),
-        ("2.3.0", "cp36-cp36m-manylinux_2_28_x86_64"),
-    ):
-        make_wheel(loopback.folder, version, tag=tag)
-    loopback.publish()
-    found = Index(Workspace(tmp_path / "home")).releases("iree-base-compiler", [(3, 11), (3, 10), (3, 9)])
-    pythons = {one.version: one.python for one in found if one.version.startswith("2.")}
-    assert pythons == {"2.0.0": "3.10", "2.1.0": "3.11", "2.2.0": "3.11", "2.3.0": "3.6"}

@@ -37,7 +37,3 @@ def test_the_package_is_installed_once(index: None, tmp_path: Path, monkeypatch:
     assert onnx_package.provide_onnx(workspace) == folder
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(folder)])
     assert onnx_package.provide_onnx(workspace) == folder  # as the next run does
-
-
-def test_a_package_next_to_the_program_is_used(tmp_path: Path) -> None:
-    assert onnx_package.provide_onnx(Workspace(tmp_path / "home")) is None

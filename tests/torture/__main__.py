@@ -12,19 +12,15 @@ from pathlib import Path
 
 from tests.torture.attacks import (
     Row,
-    clock_set_back,
-    commit_kills,
     damaged_files,
     field,
     full_disk,
     kills,
     read_only_home,
-    real_kills,
-    two_at_once,
 )
 
 # Share of all kills for each command.
-_SHARES = {"run": 0.2, "nightly": 0.3, "bisect": 0.15, "reduce": 0.15, "commits": 0.15, "real": 0.05}
+_SHARES = {"run": 0.25, "nightly": 0.3, "bisect": 0.2, "reduce": 0.25}
 
 
 def main() -> int:
@@ -47,13 +43,9 @@ def main() -> int:
             "nightly": lambda: kills(place, place.nightly, counts["nightly"], deadline),
             "bisect": lambda: kills(place, place.bisect, counts["bisect"], deadline),
             "reduce": lambda: kills(place, place.reduce, counts["reduce"], deadline),
-            "commits": lambda: commit_kills(place, counts["commits"], deadline),
-            "real": lambda: real_kills(place, counts["real"], deadline),
             "disk": lambda: full_disk(place, few),
             "read-only": lambda: read_only_home(place, few),
-            "clock": lambda: clock_set_back(place, max(1, few // 3)),
             "damage": lambda: damaged_files(place, 3 * few),
-            "two": lambda: two_at_once(place, max(2, few // 2)),
         }
         for name, attack in attacks.items():
             if options.only in name and time.monotonic() < deadline:

@@ -213,7 +213,7 @@ def killed_round(arena: Arena, job: Job, model: Undisturbed, random: Random, mos
     records = arena.records()
     arena.hold(answer == model.answer, f"{job.name}: another answer after {kills} kills: {answer} instead of {model.answer}")
     arena.hold(known <= set(records), f"{job.name}: records are lost")
-    # Each finished compile has its record; where the log counts builds, the same ones are needed as without kills.
+    # Each finished compile has its record; where some runs only name a pass, the same ones are needed as without kills.
     lost = arena.starts() - before - (len(records) if model.starts == model.records else model.starts)
     arena.hold(lost <= kills * job.jobs, f"{job.name}: {lost} began in vain in {kills} kills of {job.jobs} at once")
     repeated = len(records) - len(set(records.values()))

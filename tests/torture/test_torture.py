@@ -11,7 +11,6 @@ from tests.conftest import ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.real
 def test_the_program_survives_every_attack() -> None:
     command = [sys.executable, "-m", "tests.torture", "--kills", "10", "--seed", "7"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -43,7 +43,6 @@ class LoopbackGitHub:
     refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     tokens: set[str | None] = field(default_factory=set)
-    broken_off: int = 0
 
     def run(
         self,
@@ -118,9 +117,6 @@ def serve_github() -> Iterator[LoopbackGitHub]:
             for name, value in (headers or {}).items():
                 self.send_header(name, value)
             self.end_headers()
-            if isinstance(content, bytes) and github.broken_off:
-                github.broken_off -= 1
-                data = data[: len(data) // 2]
             self.wfile.write(data)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

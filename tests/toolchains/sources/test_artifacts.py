@@ -8,7 +8,7 @@ from tests.git_history.history import History
 from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive, in_seconds
 from triage.git_history import Timeline
-from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.install_cache import is_intact
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts, WorkflowRuns, token_for
 from triage.toolchains.workspace import Workspace
@@ -71,18 +71,6 @@ def test_unobtainable_artifacts_are_listed_with_the_reason(
         source(workspace).obtain(offers[1])
 
 
-def test_a_second_run_of_a_commit_stands_in_for_the_first(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
-) -> None:
-    good = run(github, timeline, 1, wheel)
-    run(github, timeline, 1, conclusion="cancelled")
-    [offer] = source(workspace).offers(timeline, range(1, 2))
-    assert offer.item == str(good + 1000)
-    run(github, timeline, 2, wheel, conclusion="failure")
-    [offer] = source(workspace, runs="any").offers(timeline, range(2, 3))
-    assert offer.untestable is None
-
-
 def test_an_artifact_is_obtained_once(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes) -> None:
     run(github, timeline, 1, wheel)
     mine = source(workspace)
@@ -134,28 +122,6 @@ def test_a_damaged_archive_is_unobtainable(
     assert not [path for path in workspace.toolchains.iterdir() if not path.name.endswith(".lock")]
 
 
-def test_an_artifact_that_expired_since_is_unobtainable(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
-) -> None:
-    run(github, timeline, 1, wheel)
-    mine = source(workspace)
-    [offer] = mine.offers(timeline, range(1, 2))
-    github.archives.clear()
-    with pytest.raises(Unobtainable, match=r"is gone from 127\.0\.0\.1:\d+ \(410\)"):
-        mine.obtain(offer)
-
-
-def test_a_download_that_breaks_off_is_begun_again(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
-) -> None:
-    run(github, timeline, 1, wheel)
-    mine = source(workspace)
-    [offer] = mine.offers(timeline, range(1, 2))
-    github.broken_off = 1
-    assert is_intact(mine.obtain(offer))
-    assert github.asked["zip"] == 2
-
-
 def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
     github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
@@ -167,27 +133,6 @@ def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
         source(workspace).offers(timeline, range(1, 2))
     github.refusals = [(502, {}), (503, {})]
     assert len(source(workspace).offers(timeline, range(1, 2))) == 1
-
-
-def test_each_refusal_has_a_message(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(github, timeline, 1, wheel)
-    [offer] = source(workspace).offers(timeline, range(1, 2))
-    with pytest.raises(BadInput, match=r"iree-org/iree has no workflow nothing\.yml"):
-        source(workspace, workflow="nothing.yml").offers(timeline, range(1, 2))
-    github.refusals = [(403, {})]
-    with pytest.raises(EnvironmentFailure, match="answered 403"):
-        source(workspace).offers(timeline, range(1, 2))
-    monkeypatch.setenv("GITHUB_TOKEN", "wrong")
-    with pytest.raises(EnvironmentFailure, match="rejects the token"):
-        source(workspace).offers(timeline, range(1, 2))
-    monkeypatch.delenv("GITHUB_TOKEN")
-    monkeypatch.delenv("GH_TOKEN", raising=False)
-    nobody = source(workspace)
-    assert nobody.offers(timeline, range(1, 2)) == [offer]
-    with pytest.raises(EnvironmentFailure, match=r"set GITHUB_TOKEN \(or GH_TOKEN\)"):
-        nobody.obtain(offer)
 
 
 def test_a_token_is_shown_to_github_and_named_servers_only() -> None:

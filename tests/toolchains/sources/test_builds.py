@@ -119,14 +119,6 @@ def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, 
     assert printed(mine.obtain(offer(mine, timeline, BROKEN + 1))) == BROKEN + 1
 
 
-def test_a_toolchain_tied_to_the_build_folder_is_refused(timeline: Timeline, workspace: Workspace) -> None:
-    copy = 'mkdir -p "$TRIAGE_OUT/bin" && cp "$TRIAGE_BUILD/tinyc" "$TRIAGE_OUT/bin/"'
-    mine = source(workspace, timeline, steps_of(BUILD, copy, configure=(CONFIGURE,)))
-    with pytest.raises(EnvironmentFailure, match=r"bin/tinyc in TRIAGE_OUT loads its libraries from the build folder"):
-        mine.obtain(offer(mine, timeline, 0))
-    assert not stored(workspace.toolchains)
-
-
 @pytest.mark.parametrize(
     ("command", "error", "message"),
     [
@@ -146,21 +138,6 @@ def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, err
     # Only what would fail on any machine is remembered.
     assert (offer(mine, timeline, 0).untestable is not None) == (type(caught.value) is Unobtainable)
     assert not stored(workspace.toolchains)
-
-
-def test_files_of_earlier_commits_are_removed_from_the_source(history: History, workspace: Workspace) -> None:
-    history.commit("one", {"a/old.c": "1", ".gitignore": "cache/"})
-    (history.path / "a/old.c").unlink()
-    history.commit("two", {"b/new.c": "2"})
-    timeline = Timeline(history.path)
-    command = 'mkdir -p a cache; touch a/left cache/kept; find . -name .git -prune -o -type f -print > "$TRIAGE_OUT/files"'
-    mine = source(workspace, timeline, steps_of(command))
-    mine.obtain(offer(mine, timeline, 0))
-    listed = (mine.obtain(offer(mine, timeline, 1)) / "files").read_text().split()
-    assert sorted(listed) == ["./.gitignore", "./a/left", "./b/new.c", "./cache/kept"]
-    command = 'find . -name .git -prune -o -type f -print > "$TRIAGE_OUT/files"'
-    plain = source(workspace, timeline, steps_of(command))
-    assert "./a/left" not in (plain.obtain(offer(plain, timeline, 0)) / "files").read_text()
 
 
 def test_submodules_follow_the_commit(history: History, workspace: Workspace, tmp_path: Path) -> None:

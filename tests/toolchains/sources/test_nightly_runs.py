@@ -64,18 +64,3 @@ def test_a_nightly_runs_with_its_own_runtime(home: Path, triage: Triage, recipe:
     assert "iree-base-runtime 9.9.9rc20260104" in results[-1]["reason"]
     installed = {path.name.rpartition("-")[0] for path in (home / "toolchains").glob("iree-base-runtime-*")}
     assert installed == {"iree-base-runtime-9.9.9rc20260101", "iree-base-runtime-9.9.9rc20260103"}
-
-
-@pytest.mark.slow
-def test_a_nightly_names_the_day_on_which_a_program_became_slower(home: Path, triage: Triage, recipe: Path) -> None:
-    """The day between both ends is found on the page."""
-    out = recipe.parent / "out"
-    ends = ("-t", nightly(CULPRIT), "-b", nightly(0), "--bench", "--bisect", "--out", out)
-    answer = json_answer(triage, "nightly", recipe, *ends)
-    [row] = answer["run_times"]
-    assert (row["verdict"], row["bisection"]["status"], row["bisection"]["confirmed"]) == ("slower", "culprit", True)
-    days = [row["bisection"][end]["name"] for end in ("before", "after")]
-    assert days == ["9.9.9rc20260102", "9.9.9rc20260103"]
-    assert row["bisection"]["failure"]["signature"] == "metric:run_seconds"
-    assert f"{days[0]} and {days[1]}" in (out / "nightly.md").read_text().replace("\\", "")
-    assert f"introduced between {days[0]}" in (out / "nightly.xml").read_text()

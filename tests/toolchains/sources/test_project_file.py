@@ -7,7 +7,6 @@ import pytest
 from tests.git_history.history import History
 from triage.git_history import Repository
 from triage.model.errors import BadFiles, BadInput
-from triage.toolchains.sources.artifact import CommitArtifacts
 from triage.toolchains.sources.project import find_project, load_project, parse_project, shipped_projects, sources_of
 from triage.toolchains.workspace import Workspace
 
@@ -51,26 +50,6 @@ name: again
     assert [word for problem, (_, word) in zip(found, expected, strict=True) if word not in problem] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "t.yaml: the file is empty"),
-        ("# only this\n\n", "t.yaml: the file is empty"),
-        ("- a\n", "t.yaml:1:1: a project is a mapping"),
-        ("just text\n", "t.yaml:1:1: a project is a mapping"),
-        ("name: [\n", "t.yaml:2:1: this is not YAML"),
-        (SMALL + "build: make\n", 't.yaml:3:8: "build" must be a mapping'),
-        (SMALL + "nightlies: {}\n", "t.yaml:3:12: nightlies come from one page"),
-        (SMALL + "nightlies: {index: https://a, find-links: https://b}\n", "t.yaml:3:12: nightlies come from one page"),
-        (SMALL + "nightlies: {index: https://a}\n", "t.yaml:3:12: nightlies need the name of the wheels"),
-        (SMALL + 'releases: {tags: "{v}{version}"}\n', "t.yaml:3:18: "),
-        (SMALL + "releases: {tags: 'x{'}\n", "t.yaml:3:18: "),
-    ],
-)
-def test_single_mistakes(text: str, message: str) -> None:
-    assert problems(text)[0].startswith(message)
-
-
 def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, tmp_path: Path) -> None:
     history.commit("one")
     assert shipped_projects() == ("iree", "triton")
@@ -96,29 +75,6 @@ def test_the_users_file_has_precedence(tmp_path: Path) -> None:
         find_project("iree", tmp_path)
     with pytest.raises(BadFiles):
         load_project(tmp_path / "missing.yaml")
-
-
-def artifacts_of(history: History, workspace: Workspace, text: str) -> CommitArtifacts:
-    project = parse_project("t.yaml", SMALL + "distribution: d\n" + text)
-    [found] = sources_of(project, Repository(history.path), workspace, history.path)
-    assert isinstance(found, CommitArtifacts)
-    return found
-
-
-def test_the_repository_of_artifacts(history: History, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GITHUB_API_URL", raising=False)
-    text = "artifacts: {workflow: w.yml, artifact: a}\n"
-    with pytest.raises(BadInput, match="need a repository"):
-        artifacts_of(history, workspace, text)
-    history.git("remote", "add", "origin", "git@github.com:iree-org/iree.git")
-    found = artifacts_of(history, workspace, text)._actions
-    assert (found.slug, found.api) == ("iree-org/iree", "https://api.github.com")
-    found = artifacts_of(history, workspace, text + "repository: https://ghe.example.org/a/b\n")._actions
-    assert (found.slug, found.api) == ("a/b", "https://ghe.example.org/api/v3")
-    found = artifacts_of(
-        history, workspace, "artifacts: {workflow: w, artifact: a, repository: c/d, api: https://x/api}\n"
-    )._actions
-    assert (found.slug, found.api) == ("c/d", "https://x/api")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -58,37 +57,3 @@ def test_each_way_to_have_no_toolchain(
     with pytest.raises(error, match=message.replace("folder .*", "folder, which")) as caught:
         mine.obtain(offer(timeline, mine))
     assert isinstance(caught.value, Unobtainable) == (error is Unobtainable)
-
-
-COUNTING = """#!/bin/sh
-echo "$1" >> asked
-mkdir -p "tc/$1"
-[ -e "tc/$1/compiler" ] || echo "$1" > "tc/$1/compiler"
-echo "tc/$1"
-"""
-
-
-def test_a_path_is_kept_as_long_as_nothing_changes(timeline: Timeline, workspace: Workspace, tmp_path: Path) -> None:
-    script = tmp_path / "of.sh"
-    script.write_text(COUNTING)
-    script.chmod(0o755)
-
-    def ask() -> tuple[float, Path]:
-        mine = ScriptedToolchains(workspace, "./of.sh", tmp_path)
-        return offer(timeline, mine).seconds, mine.obtain(offer(timeline, mine))
-
-    def asked() -> int:
-        return len((tmp_path / "asked").read_text().splitlines())
-
-    first = ask()[1]
-    assert ask() == (0, first)
-    assert asked() == 1
-    (first / "compiler").write_text("another compiler")
-    assert ask()[1] == first
-    assert asked() == 2
-    shutil.rmtree(first)
-    assert ask()[0] > 0
-    assert asked() == 3
-    script.write_text(COUNTING + "# changed\n")
-    ask()
-    assert asked() == 4

@@ -9,10 +9,9 @@ import pytest
 from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.git_history import Timeline
-from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.toolchains.index import Index
+from triage.model.errors import Unobtainable
 from triage.toolchains.install_cache import installed, is_intact, stored
-from triage.toolchains.sources.wheels import Nightlies, Releases
+from triage.toolchains.sources.wheels import Nightlies
 from triage.toolchains.workspace import Workspace
 
 NAME = "iree-base-compiler"
@@ -96,25 +95,6 @@ def test_a_nightly_is_obtained_once_and_counts_as_an_install(
     assert not [path for path in workspace.toolchains.iterdir() if path.name.endswith(".staging")]
 
 
-def test_a_version_with_a_time_is_that_commit(workspace: Workspace, timeline: Timeline, server: LoopbackIndex) -> None:
-    make_wheel(server.folder / "wheels", "3.5.0.post20250603120000")
-    publish(server.folder)
-    source = Nightlies(workspace, NAME, page(server))
-    [offer] = [one for one in source.offers(timeline, range(5)) if "post" in one.item]
-    assert (offer.position.index, offer.position.exact) == (3, True)
-    assert offer.revision.commit == timeline.commits[3].sha
-
-
-def test_a_version_with_the_time_of_two_commits_is_none_of_them(
-    workspace: Workspace, history: History, timeline: Timeline, server: LoopbackIndex
-) -> None:
-    make_wheel(server.folder / "wheels", "3.5.0.post20250603120000")
-    publish(server.folder)
-    history.commit("of a merge queue", date="2025-06-03T12:00:00+00:00")
-    source = Nightlies(workspace, NAME, page(server))
-    assert not [one for one in source.offers(Timeline(history.path), range(6)) if "post" in one.item and one.position.exact]
-
-
 def test_missing_and_damaged_nightlies_are_unobtainable(
     nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex
 ) -> None:
@@ -126,33 +106,3 @@ def test_missing_and_damaged_nightlies_are_unobtainable(
         nightlies.obtain(gone)
     with pytest.raises(Unobtainable, match=r"iree_base_compiler-3\.5\.0rc20250603.* is damaged"):
         nightlies.obtain(damaged)
-
-
-def test_without_a_network_the_last_page_is_used(
-    nightlies: Nightlies,
-    timeline: Timeline,
-    workspace: Workspace,
-    server: LoopbackIndex,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = nightlies.offers(timeline, range(5))
-    (server.folder / "links.html").unlink()
-    again = Nightlies(workspace, NAME, page(server), ["iree-{version}"])
-    assert again.offers(timeline, range(5)) == before
-    with pytest.raises(EnvironmentFailure, match=r"cannot read .*: 404"):
-        Nightlies(workspace, NAME, page(server) + "x").listed()
-    with pytest.raises(EnvironmentFailure, match=r"cannot reach 127\.0\.0\.1:1: Connection refused"):
-        Nightlies(workspace, NAME, "http://127.0.0.1:1/links.html").listed()
-
-
-def test_releases_lie_where_their_tags_do(
-    loopback: LoopbackIndex, workspace: Workspace, history: History, timeline: Timeline
-) -> None:
-    history.git("tag", "v1.0.0", "HEAD~2")
-    history.git("tag", "iree-1.1.0", "release")
-    source = Releases(workspace, NAME, ["v{version}", "iree-{version}"], Index(workspace, loopback.url))
-    offers = source.offers(Timeline(history.path), range(5))
-    assert [(one.item, one.position.index, one.position.exact) for one in offers] == [("1.1.0", 0, False), ("1.0.0", 2, True)]
-    folder = source.obtain(offers[1])
-    assert is_intact(folder)
-    assert source.offers(Timeline(history.path), range(2, 3))[0].seconds == 0
