@@ -55,7 +55,6 @@ class LoopbackIndex:
 
     url: str
     folder: Path
-    hashed: bool = True
     requests: list[str] = field(default_factory=list)
 
     def publish(self) -> None:
@@ -64,8 +63,8 @@ class LoopbackIndex:
         page.parent.mkdir(parents=True, exist_ok=True)
         links = []
         for wheel in sorted(self.folder.glob("*.whl")):
-            digest = f"#sha256={hashlib.sha256(wheel.read_bytes()).hexdigest()}" if self.hashed else ""
-            links.append(f'<a href="../../{wheel.name}{digest}">{wheel.name}</a><br>')
+            digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+            links.append(f'<a href="../../{wheel.name}#sha256={digest}">{wheel.name}</a><br>')
         page.write_text("<!DOCTYPE html><html><body>" + "\n".join(links) + "</body></html>")
 
     def publish_dated(self, distribution: str, days: Mapping[str, str | None]) -> None:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triage.model.outcome import Compiled, Failed, Failure, Outcome, Status, Untestable
+from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
 from triage.report.document import Block, Code, Facts, Inline, Paragraph, Span
 
@@ -80,17 +80,6 @@ def _quantity(name: str, value: str | int) -> str:
     if isinstance(value, int) and _BYTES.search(name) and abs(value) >= 1024:
         return f"{value} ({value / 1024:g} KiB)" if value % 64 == 0 else f"{value} ({value / 1024:.1f} KiB)"
     return str(value)
-
-
-def outcome_text(outcome: Outcome, longest: int = 180) -> Text:
-    """Return `compiles`, `fails: class: headline` or `untestable: reason`, coloured."""
-    match outcome:
-        case Compiled():
-            return Text("compiles", style="green")
-        case Failed(failure=failure):
-            return Text(f"fails: {failure_text(failure, longest)}", style="red")
-        case Untestable(reason=reason):
-            return Text(f"untestable: {reason}", style="yellow")
 
 
 def facts_table(facts: Iterable[tuple[str, str | Text]]) -> RenderableType:
