@@ -1,13 +1,17 @@
+"""What is believed of each candidate, compared with enumeration, and which is probed next."""
+
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triage.bisect.belief import EXACT, FLAKY, Belief, Noise
+from triage.bisect.belief import Belief, Noise
+from triage.bisect.choose import next_probes
 from triage.bisect.result import Side
 
 OLD, NEW, SKIP = Side.OLD, Side.NEW, None
@@ -45,29 +49,6 @@ def test_the_posterior_equals_enumeration(
     assert belief.probabilities == pytest.approx(by_enumeration(weights, evidence, noise))
 
 
-@given(lines(), st.floats(0.02, 0.3), st.floats(2, 50))
-def test_unknown_rates_are_integrated_over(
-    line: tuple[list[float], list[tuple[int, Side | None]]], rate: float, certainty: float
-) -> None:
-    weights, evidence = line
-    belief = Belief.from_weights(weights, Noise(rate, rate, certainty)).observe_all(evidence)
-    # The same by one verdict after the other: each is expected as the ones before it on the same side have shown.
-    posterior = [0.0]
-    for first_bad in range(1, len(weights)):
-        chance, wrong, seen = weights[first_bad], {True: 0.0, False: 0.0}, {True: 0.0, False: 0.0}
-        for index, verdict in evidence:
-            if verdict is SKIP:
-                continue
-            after = index >= first_bad
-            is_wrong = (verdict is NEW) != after
-            mean = (rate * certainty + wrong[after]) / (certainty + seen[after])
-            chance *= mean if is_wrong else 1 - mean
-            wrong[after] += is_wrong
-            seen[after] += 1
-        posterior.append(chance)
-    assert belief.probabilities == pytest.approx([chance / sum(posterior) for chance in posterior])
-
-
 @given(st.lists(st.floats(0.01, 10), min_size=2, max_size=40), st.data())
 def test_true_exact_evidence_leaves_what_it_does_not_exclude(weights: list[float], data: st.DataObject) -> None:
     places = len(weights)
@@ -87,47 +68,56 @@ def test_true_exact_evidence_leaves_what_it_does_not_exclude(weights: list[float
     assert belief.entropy == pytest.approx(-sum(p * math.log2(p) for p in share.values()), abs=1e-9)
 
 
-@given(lines(), st.sampled_from([EXACT, FLAKY, Noise(0.2, 0.0), Noise(0.0, 0.2, 10)]))
-def test_any_evidence_in_any_order_gives_probabilities(
-    line: tuple[list[float], list[tuple[int, Side | None]]], noise: Noise
+def search(
+    belief: Belief, truth: int, jobs: int = 1, seconds: np.ndarray | None = None, untestable: Collection[int] = ()
+) -> tuple[Belief, int, int]:
+    """Probe until no probe can help; return the belief, the probes with a result, the rounds."""
+    tests = rounds = 0
+    while chosen := next_probes(belief, seconds, jobs):
+        rounds += 1
+        assert len(set(chosen)) == len(chosen) <= jobs
+        assert list(chosen) == sorted(chosen)
+        for place in chosen:
+            assert 0 < place < belief.size - 1
+            assert all(place != index for index, _ in belief.evidence)
+            assert seconds is None or math.isfinite(seconds[place])
+            belief = belief.observe(place, SKIP if place in untestable else NEW if place >= truth else OLD)
+            tests += place not in untestable
+    return belief, tests, rounds
+
+
+@given(suspects=st.integers(1, 400), jobs=st.integers(1, 8), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_clean_range_is_solved_in_logarithmic_rounds(suspects: int, jobs: int, data: st.DataObject) -> None:
+    truth = data.draw(st.integers(1, suspects))
+    belief, tests, rounds = search(Belief.from_weights(np.ones(suspects + 1)), truth, jobs)
+    assert belief.suspects() == ((truth, 1.0),)
+    assert belief.is_resolved()
+    assert rounds <= math.ceil(math.log(suspects, jobs + 1) - 1e-9) + 1
+    if jobs == 1:
+        assert tests <= math.ceil(math.log2(suspects)) + 1
+
+
+@given(
+    places=st.integers(2, 60),
+    share=st.floats(0, 0.6),
+    jobs=st.integers(1, 5),
+    seed=st.integers(0, 10_000),
+    priced=st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_the_truth_stays_a_suspect_and_only_the_untestable_stay_with_it(
+    places: int, share: float, jobs: int, seed: int, priced: bool
 ) -> None:
-    weights, evidence = line
-    belief = Belief.from_weights(weights, noise).observe_all(evidence)
-    other = Belief.from_weights(weights, noise).observe_all(reversed(evidence))
-    assert belief.probabilities == pytest.approx(other.probabilities)
-    assert belief.probabilities.sum() == pytest.approx(1)
-    assert belief.probabilities[0] == 0
-    assert sum(block.probability for block in belief.blocks()) == pytest.approx(1)
-    held = belief.credible(0.8)
-    assert belief.probabilities[list(held)].sum() >= 0.8 - 1e-9
-    assert list(held) == sorted(held)
-
-
-def test_of_several_changes_the_one_nearest_to_the_new_end_is_searched() -> None:
-    belief = Belief.from_weights(np.ones(10)).observe_all([(3, NEW), (5, OLD), (8, NEW)])
-    assert belief.bounds == (5, 8)
-    assert {index for index, _ in belief.suspects()} == {6, 7, 8}
-
-
-def test_a_candidate_that_contradicts_itself_counts_for_nothing() -> None:
-    belief = Belief.from_weights(np.ones(10)).observe_all([(4, NEW), (4, OLD)])
-    assert belief.bounds == (0, 9)
-    assert belief.contradictory == {4}
-    narrowed = belief.observe_all([(3, OLD), (5, NEW)])
-    assert (narrowed.leading().first, narrowed.leading().last) == (4, 5)
-
-
-def test_a_prior_alone_convicts_nobody() -> None:
-    sure = Belief.from_weights([1, 1e-9, 1, 1e-9, 1e-9], FLAKY)
-    assert sure.probabilities[2] > 0.999
-    assert not sure.is_resolved()
-    assert sure.missing_witnesses(sure.leading()) == (1, 2)
-    seen = sure.observe_all([(1, OLD), (2, NEW)])
-    assert seen.is_resolved()
-    assert seen.missing_witnesses(seen.leading()) == ()
-
-
-def test_closed_candidates_join_their_neighbours() -> None:
-    blocks = Belief.from_weights(np.ones(6)).observe(3, SKIP).blocks(closed={2})
-    assert [(block.first, block.last) for block in blocks] == [(1, 1), (2, 4), (5, 5)]
-    assert [block.probability for block in blocks] == pytest.approx([0.2, 0.6, 0.2])
+    random = np.random.default_rng(seed)
+    truth = int(random.integers(1, places))
+    silent = set(np.flatnonzero(random.random(places) < share).tolist()) - {0, places - 1}
+    seconds = random.choice([1.0, 30.0, 900.0, math.inf], size=places) if priced else None
+    closed = set(np.flatnonzero(np.isinf(seconds)).tolist()) if seconds is not None else set()
+    weights = random.gamma(0.5, size=places) + 1e-4
+    belief, _, _ = search(Belief.from_weights(weights), truth, jobs, seconds, silent)
+    left = {index for index, _ in belief.suspects()}
+    assert truth in left
+    assert left == set(range(min(left), max(left) + 1))
+    assert set(range(min(left), max(left))) <= silent | closed
+    assert belief.is_resolved(closed=closed)

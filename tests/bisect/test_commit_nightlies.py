@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,19 +64,6 @@ def nightlies(tmp_path: Path) -> Iterator[Nightlies]:
 def between_nightlies(one: Nightlies, recipe: Path, project: Path) -> list[str]:
     asked = words(one.small, recipe, project, "--jobs", "2")
     return [*asked, "--good", f"nightly:2026-01-{DAYS[0]:02}", "--bad", f"nightly:2026-01-{DAYS[-1]:02}"]
-
-
-def test_nightlies_alone_leave_the_commits_between_two_of_them(
-    nightlies: Nightlies, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
-) -> None:
-    found = answered(triage(*between_nightlies(nightlies, recipe, project(nightlies.sources))), status=3)
-    assert found["status"] == "suspects"
-    assert found["confirmed"]
-    shas = nightlies.small.shas
-    low, high = (at_five(day) for day in (7, 8))
-    assert low < CULPRIT <= high
-    assert {one["commit"] for one in found["suspects"]} == set(shas[low + 1 : high + 1])
-    assert nightlies.fetched() <= 2 + 4  # both ends, and of the six between no more than halving needs, and one
 
 
 def test_a_script_goes_on_between_two_nightlies_and_for_one_whose_tag_was_moved(

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.bisect.driving import BUILD, CULPRIT, answered, counted, is_culprit, words
-from tests.bisect.letters import HistoryRunner, case_named
-from tests.bisect.small_compiler import Fate, SmallCompiler, begin
+from tests.bisect.small_compiler import Fate, SmallCompiler
 from tests.conftest import Triage
 from tests.git_history.test_checkout import snapshot
-from triage.bisect.plan import BisectRequest
 
 
 def test_commits_built_from_source(
@@ -68,35 +62,6 @@ def test_a_script_that_builds(
         assert found["probes"] <= 2 + 9 + 6 + 6 + len(found["untestable"]) + len(found["other_failures"])
     else:
         assert found["rounds"] <= 10
-
-
-@pytest.mark.parametrize("fate", [Fate.OTHER, Fate.CRASH])
-def test_a_skipped_commit_right_before_the_culprit_stays_a_suspect(
-    tmp_path: Path, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch, fate: Fate
-) -> None:
-    one = begin(tmp_path / "before", [Fate.SOUND] * 5 + [fate] + [Fate.SOUND] * 6, 6)
-    monkeypatch.setenv("SMALL_REPO", str(one.path))
-    found = answered(triage(*words(one, recipe, command, last=11)), status=3)
-    assert {each["commit"] for each in found["suspects"]} == {one.shas[5], one.sha}
-
-
-def test_the_bisected_failure_is_named_with_a_hint_where_the_recipe_expects_another(
-    small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SMALL_REPO", str(small.path))
-    recipe.write_text(recipe.read_text() + "expect:\n  - {failure: shared-memory-overflow}\n")
-    asked = words(small, recipe, command, first=108, last=129)  # the newest of them fails to legalize an operation
-    done = triage(*asked)
-    found = answered(done, status=3)
-    assert found["failure"]["class"] == "legalization"
-    assert "legalization: failed to legalize operation" in done.stderr
-    assert "shared-memory-overflow" in found["hint"]
-    reports = (triage(*asked, "--format", "text").stdout, triage(*asked, "-f", "markdown").stdout)
-    assert all(found["hint"] in " ".join(text.split()) for text in (done.stderr, *reports))
-    expected = triage(*words(small, recipe, command, first=141, last=159))
-    assert is_culprit(answered(expected), small)
-    assert found["hint"] not in expected.stderr
-    assert json.loads(expected.stdout)["hint"] is None
 
 
 def test_an_end_whose_compiler_cannot_be_obtained_is_the_environments_fault(
@@ -152,28 +117,3 @@ def test_a_dry_run_counts_commits_builds_and_time(
     found = answered(triage(*words(small, recipe, project(BUILD), "--dry-run")))
     assert found["remark"] == "239 commits, about 8 builds, about 8 h"
     assert found["probes"] == []
-
-
-def test_nothing_is_built_unless_the_project_file_or_build_says_so(
-    small: SmallCompiler, project: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    request = BisectRequest(HistoryRunner({"case": "PF"}), case_named("case"), small.path)
-    assert request.project.build is None
-    assert replace(request, build=True).project.build is not None
-    project(BUILD)
-    assert replace(request).project.build is not None
-
-
-@pytest.mark.slow
-def test_a_repository_on_a_read_only_file_system_is_bisected(
-    misleading: SmallCompiler, recipe: Path, project: Callable[[str], Path], home: Path, tmp_path: Path
-) -> None:
-    program = [sys.executable, "-c", "from triage.cli import main; main()"]
-    asked = [*program, *words(misleading, recipe, project(BUILD), first=141, last=159)]
-    mounts = f"mount --bind {misleading.path} {misleading.path} && mount -o remount,bind,ro {misleading.path}"
-    inside = ["unshare", "--mount", "sh", "-c", f'{mounts} || exit 77; touch {misleading.path}/x && exit 78; exec "$@"', "sh"]
-    done = subprocess.run([*inside, *asked], capture_output=True, text=True, check=False, cwd=tmp_path)
-    if done.returncode in (1, 77) and not done.stdout:
-        pytest.skip("this machine allows no mounts")
-    assert is_culprit(answered(done), misleading)

@@ -81,7 +81,7 @@ def suspects_of(found: Bisection) -> set[int]:
     return {int(one.name[1:]) for one in found.suspects}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(worlds())
 def test_the_answer_is_the_best_possible(world: World) -> None:
     holds(world)
@@ -92,34 +92,6 @@ def test_the_answer_is_the_best_possible(world: World) -> None:
 @given(worlds())
 def test_the_answer_is_the_best_possible_in_ten_thousand_histories(world: World) -> None:
     holds(world)
-
-
-NOISE = [
-    pytest.param(64, 0.1, 0.1, 4, 300),
-    pytest.param(64, 0.1, 0.1, 1, 1000, marks=pytest.mark.slow),
-    pytest.param(64, 0.1, 0.1, 4, 1000, marks=pytest.mark.slow),
-    pytest.param(240, 0.1, 0.1, 4, 1000, marks=pytest.mark.slow),
-    pytest.param(64, 0.1, 0.0, 1, 1000, marks=pytest.mark.slow),
-    pytest.param(64, 0.0, 0.1, 1, 1000, marks=pytest.mark.slow),
-]
-
-
-@pytest.mark.parametrize(("places", "false_good", "false_bad", "jobs", "runs"), NOISE)
-def test_flaky_probes_name_a_wrong_culprit_in_one_search_of_a_hundred_at_most(
-    places: int, false_good: float, false_bad: float, jobs: int, runs: int
-) -> None:
-    right = wrong = 0
-    for seed in range(runs):
-        culprit = random.Random(seed * 7 + 1).randrange(1, places)
-        letters = "P" * culprit + "F" * (places - culprit)
-        runner = LetterRunner(letters, jobs, false_good, false_bad, seed)
-        found = run_search(BisectSearch(runner, case_named("case"), plain_range(places)))
-        is_right = found.status is Answer.CULPRIT and suspects_of(found) == {culprit}
-        right += is_right
-        wrong += found.status is Answer.CULPRIT and not is_right
-        assert len(runner.asked) < 400
-    assert wrong <= 0.01 * runs
-    assert right >= 0.98 * runs
 
 
 @pytest.mark.parametrize("runs", [pytest.param(20), pytest.param(500, marks=pytest.mark.slow)])
@@ -136,7 +108,3 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
         wrong += found.confirmed and culprit not in suspects_of(found)
     assert wrong <= 0.005 * confirmed
     assert confirmed >= (0.9 * runs if fails > 0.7 else 0)
-
-
-def test_more_confidence_means_more_confirmations() -> None:
-    assert [confirmations(confidence) for confidence in (0.5, 0.9, 0.95, 0.995, 0.9995, 1.0)] == [1, 1, 2, 3, 5, 5]

@@ -14,7 +14,7 @@ from triage.bisect.plan import BisectRequest, open_session
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.session import Journal, JournalEntry, Session
 from triage.cli.interactive_bisect import prompt
-from triage.model.errors import BadInput, Interrupted
+from triage.model.errors import Interrupted
 from triage.model.outcome import Verdict
 
 LETTERS = "P" * 17 + "F" * 23
@@ -85,25 +85,6 @@ def test_a_contradiction_is_refused_with_both_verdicts(
     assert [f"{entry.verdict} {entry.name}" for entry in session.entries] == typed_before
 
 
-def test_undo_takes_a_wrong_verdict_back() -> None:
-    found, said = typed(session_on(), "bad 1.10.0", "undo", "undo", *[""] * 20)
-    assert found
-    assert found.after.name == "1.17.0"
-    assert "removed: 1.10.0 bad" in said
-    assert "there is no verdict to remove" in said
-
-
-def test_undo_removes_a_probe_from_the_belief_and_the_journal() -> None:
-    session = session_on()
-    before = session.search.belief.suspects()
-    session.probe(20)
-    session.record(5, Verdict.GOOD)
-    assert session.undo().verdict is Verdict.GOOD
-    assert session.undo().by == "probe"
-    assert session.search.belief.suspects() == before
-    assert session.journal.read() == ()
-
-
 def test_quitting_keeps_everything_and_resume_repeats_no_probe(tmp_path: Path) -> None:
     first = session_on(home=tmp_path)
     found, _ = typed(first, "", "", "quit")
@@ -118,28 +99,12 @@ def test_quitting_keeps_everything_and_resume_repeats_no_probe(tmp_path: Path) -
     assert not known - {16, 17} & set(probed)
 
 
-def test_a_bisect_that_is_not_resumed_starts_a_new_journal_and_keeps_the_old_one(tmp_path: Path) -> None:
-    session_on(home=tmp_path).record(5, Verdict.GOOD)
-    again = session_on(home=tmp_path)
-    again.record(30, Verdict.BAD)
-    again.record(29, Verdict.BAD)
-    assert [entry.verdict for entry in again.journal.read()] == [Verdict.BAD, Verdict.BAD]
-    assert "good" in again.journal.path.with_suffix(".before").read_text()
-
-
-def test_unknown_words_are_named_and_change_nothing() -> None:
-    session = session_on()
-    before = session.search.belief.suspects()
-    _, said = typed(session, "frobnicate now", "good nowhere", "log", "help", "quit")
-    assert "unknown: frobnicate now" in said
-    assert "'nowhere' is not one of the 40 candidates" in said
-    assert session.search.belief.suspects() == before
-
-
-def test_the_other_journals_stay_apart(tmp_path: Path) -> None:
-    assert Journal(tmp_path, ["b"]).path != Journal(tmp_path, ["a"]).path
-    with pytest.raises(BadInput, match="'1' is not one"):
-        session_on().index_of("1")
+def test_undo_takes_a_wrong_verdict_back() -> None:
+    found, said = typed(session_on(), "bad 1.10.0", "undo", "undo", *[""] * 20)
+    assert found
+    assert found.after.name == "1.17.0"
+    assert "removed: 1.10.0 bad" in said
+    assert "there is no verdict to remove" in said
 
 
 @each_damage

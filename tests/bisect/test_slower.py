@@ -15,7 +15,7 @@ from triage.execution.judge import Metric
 from triage.execution.timing import TimedRun
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Compiled, Failed, Measured, Probe, Untestable
+from triage.model.outcome import Compiled, Failed, Measured, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
 
 CASE = case_named("case")
@@ -43,19 +43,6 @@ def test_the_side_of_a_candidate_is_never_wrong(busy: dict[str, float]) -> None:
     assert slow.outcome.failure.signature == "metric:run_seconds"
     assert float(slow.outcome.failure.details["low"]) > 1.41
     assert not slow.cached
-
-
-def test_a_candidate_at_the_threshold_is_skipped() -> None:
-    for seed in range(10):
-        read = judged(0.0141, Machine(seed, noise=0.1))
-        assert isinstance(read.outcome, Untestable)
-        assert read.outcome.cause is Cause.NOISE
-
-
-def test_ends_that_are_equal_now_give_no_verdict() -> None:
-    read = judged(0.01, Machine(1), bad=0.0101)
-    assert isinstance(read.outcome, Untestable)
-    assert read.outcome.cause is Cause.NOISE
 
 
 @dataclass
@@ -90,15 +77,6 @@ def compiled(runner: InventedCompiles) -> Any:
     judge = compile_time_judge(runner, CASE, (OLD, NEW), threshold=None, budget=600.0)  # type: ignore[arg-type]
     runner.made.clear()
     return judge.judge(Probe(CASE, MIDDLE.revision, None, Compiled(), Measured(), cached=True), MIDDLE)
-
-
-@pytest.mark.parametrize(("middle", "slow"), [(1.0, False), (6.0, True)])
-def test_a_compile_far_from_the_threshold_is_made_once(middle: float, slow: bool) -> None:
-    runner = InventedCompiles(Machine(1), {"1.0.0": 1.0, "1.1.0": middle, "1.2.0": 6.0})
-    read = compiled(runner)
-    assert isinstance(read.outcome, Failed) == slow
-    assert runner.made == ["1.1.0"]
-    assert not read.cached
 
 
 @pytest.mark.parametrize("busy", [{}, {"drift": 1.0}, {"outliers": 0.1}], ids=str)

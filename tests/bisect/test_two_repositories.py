@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -115,36 +114,6 @@ def test_the_repository_that_changed_is_named_with_its_commit(
     assert {**again, **spent} == {**found, **spent}
     assert sum(counted(calls).values()) < sum(first.values())
     assert not counted(calls, "build")
-
-
-def test_a_fix_is_found_in_the_model(compiler: SmallCompiler, models: History, ask) -> None:
-    shas = twelve(models, "wide", "narrow")
-    found = answered(
-        ask(
-            "--find", "fix", "--format", "json", "--good", compiler.shas[1], "--bad", compiler.shas[0], refs=("main", "main~11")
-        )
-    )
-    assert found["moved"] == "model"
-    assert names(found["model"]) == [shas[MOVE]]
-    assert found["kind"] == "fix"
-
-
-def test_commits_without_a_readable_recipe_stay_suspects(compiler: SmallCompiler, models: History, ask) -> None:
-    lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
-    shas = twelve(
-        models,
-        "narrow",
-        "narrow wide",
-        more={5: {"nets/attention.yaml": "name: ["}, 6: {"nets/m.mlir": lfs, "nets/attention.yaml": RECIPE}},
-    )
-    done = ask()
-    assert done.returncode == 3, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["moved"], found["status"]) == ("model", "suspects")
-    assert {one["commit"] for one in found["model"]["suspects"]} == set(shas[5:8])
-    reasons = " ".join(one["reason"] for one in found["model"]["untestable"])
-    assert "Git LFS" in reasons
-    assert ": attention.yaml:2:1: this is not YAML" in reasons
 
 
 @pytest.mark.parametrize(

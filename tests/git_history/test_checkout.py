@@ -103,21 +103,6 @@ def test_the_users_repository_is_only_read_and_serves_submodules_offline(nested:
     assert not sizes, "objects are borrowed, not copied"
 
 
-def test_a_new_commit_of_the_user_is_known_at_once(nested: History, place: Place) -> None:
-    place(nested.path, shas_of(nested)[1])
-    sha = nested.commit("later", {"file": "later"})
-    assert contents(place(nested.path, sha))[0] == "later"
-
-
-@pytest.mark.slow
-def test_submodules_are_fetched_where_the_user_has_no_clone_of_them(nested: History, place: Place, tmp_path: Path) -> None:
-    user = clone(nested, tmp_path / "user")
-    before = snapshot(user)
-    for number, sha in enumerate(shas_of(nested)[1:]):
-        assert contents(place(user, sha)) == (str(number), str(number), "inner")
-    assert snapshot(user) == before
-
-
 @pytest.mark.parametrize(
     "kind", ["partial", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("bare", "shallow", "worktree", "borrowing"))]
 )

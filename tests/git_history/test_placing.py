@@ -130,11 +130,3 @@ def test_along_true_clocks_it_is_the_last_one_not_after(gaps: list[int], asked: 
     when = BEGIN + timedelta(hours=asked)
     expected = max((index for index, time in enumerate(times) if time <= asked), default=-1)
     assert newest_at([(BEGIN + timedelta(hours=time)).isoformat() for time in times], when) == expected
-
-
-@given(count=st.integers(10, 40), asked=st.integers(4, 30), wrong=st.integers(0, 39), clock=st.integers(-5000, 5000))
-def test_one_wrong_clock_moves_it_by_two_at_most(count: int, asked: int, wrong: int, clock: int) -> None:
-    times = list(range(count))
-    times[wrong % count] = clock
-    dates = [(BEGIN + timedelta(hours=time)).isoformat() for time in times]
-    assert abs(newest_at(dates, BEGIN + timedelta(hours=asked)) - min(asked, count - 1)) <= 2

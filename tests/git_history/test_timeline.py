@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -8,24 +7,7 @@ import pytest
 
 from tests.git_history.history import History
 from triage.git_history import Timeline, UnknownCommit
-from triage.git_history.refs import read_moves
 from triage.model.errors import BadInput
-
-
-def test_commits_are_the_first_parents_oldest_first(history: History) -> None:
-    first = history.commit("first")
-    history.git("switch", "--quiet", "--create", "side")
-    history.commit("on the side")
-    history.git("switch", "--quiet", "main")
-    second = history.commit("second")
-    third = history.merge("side", "Merge pull request #7 from a/side")
-    timeline = Timeline(history.path)
-    assert [commit.sha for commit in timeline.commits] == [first, second, third]
-    assert [commit.parent for commit in timeline.commits] == [None, first, second]
-    assert timeline.commits[0].date == "2025-06-01T12:01:00+00:00"
-    assert timeline.commits[2].subject == "Merge pull request #7 from a/side"
-    assert timeline.commits[1].files == ()
-
 
 WEIRD = [
     "",
@@ -101,27 +83,3 @@ def test_settings_and_variables_of_the_user_change_nothing(
     timeline = Timeline(history.path)
     assert timeline.commits[0].sha == first
     assert timeline.with_files(range(2)) == plain
-
-
-def test_reading_leaves_the_work_tree_and_the_index_alone(history: History) -> None:
-    history.commit("one", {"a": "1"})
-    history.commit("two", {"a": "2"})
-    history.write("a", "changed by hand")
-    os.utime(history.path / "a", (1, 1))  # a refresh of the index would write this down
-    before = {path: path.read_bytes() for path in history.path.rglob("*") if path.is_file()}
-    timeline = Timeline(history.path)
-    timeline.with_files(range(2))
-    timeline.between("HEAD~1", "HEAD")
-    timeline.tags()
-    read_moves(timeline.repository, [commit.sha for commit in timeline.commits], "a")
-    assert {path: path.read_bytes() for path in history.path.rglob("*") if path.is_file()} == before
-
-
-def test_a_subfolder_a_worktree_and_a_bare_clone_are_the_same_line(history: History, tmp_path: Path) -> None:
-    history.commit("one", {"folder/a": "1"})
-    history.commit("two", {"folder/a": "2"})
-    history.git("worktree", "add", "--quiet", str(tmp_path / "tree"))
-    subprocess.run(["git", "clone", "-q", "--bare", history.path, tmp_path / "bare.git"], check=True)
-    expected = Timeline(history.path).with_files(range(2))
-    for path in (history.path / "folder", history.path / ".git", tmp_path / "tree", tmp_path / "bare.git"):
-        assert Timeline(path).with_files(range(2)) == expected

@@ -77,12 +77,3 @@ def test_only_the_same_failure_counts_and_others_are_counted(tmp_path: Path) -> 
     assert list(asked.tally.others.values()) == [OTHER]
     assert (asked.tally.calls, asked.tally.seconds) == (4, 4.0)
     assert not list((tmp_path / "drafts").iterdir())
-
-
-@pytest.mark.parametrize("changed", [False, True])
-def test_a_draft_may_fail_in_another_way_on_the_good_side_where_the_original_does(tmp_path: Path, changed: bool) -> None:
-    asked, never = oracle(tmp_path), threading.Event()
-    asked.good = asked.bad
-    asked._baseline = replace(asked._baseline, changed=changed)
-    answers = [asked.compiles(draft([word]), never) for word in ("good", "other", "wanted")]
-    assert answers == [True, changed, False]

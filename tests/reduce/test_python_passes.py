@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,18 +14,9 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from tests.reduce.test_search import CASE
-from triage.compilers.base import KernelSpec
 from triage.model.case import Case
-from triage.reduce.engine import Pass
 from triage.reduce.frontends.python import (
     PythonFrontend,
-    drop_parameters,
-    drop_statements,
-    drop_unread,
-    inline_constexprs,
-    inline_names,
-    open_blocks,
-    take_parts,
 )
 from triage.reduce.frontends.syntax_tree import (
     PythonDocument,
@@ -45,9 +35,6 @@ KERNELS = [
     for case in load_recipes([path])
     if case.matrix == () or case.matrix[0][1] == "8"
 ]
-KERNEL = KernelSpec(
-    None, {"p": "*fp16", "q": "*fp16", "n": "i32"}, {"B": 8}, {"q": {"divisibility": 16}, "n": {"divisibility": 16}}, {}
-)
 
 
 class LuckyTest(InterestingnessTest):
@@ -66,23 +53,6 @@ class LuckyTest(InterestingnessTest):
 
     def is_valid(self, candidate: Candidate) -> bool:
         return self.frontend.valid(candidate.document) is not None
-
-
-class ContainsTest(InterestingnessTest):
-    """A test for drafts whose text has some words in it."""
-
-    def __init__(self, *words: str) -> None:
-        self.words = words
-
-    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
-        return next((one for one in candidates if all(word in one.document.content.decode() for word in self.words)), None)
-
-    def is_valid(self, candidate: Candidate) -> bool:
-        return True
-
-
-def draft(text: str, how: KernelSpec | None = None) -> Candidate:
-    return Candidate(PythonDocument(ast.parse(text)), replace(CASE, compiler="triton" if how else CASE.compiler, spec=how))
 
 
 def run_all(case: Case, document: PythonDocument, luck: int) -> Candidate:
@@ -120,37 +90,6 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck:
     assert how is not None
     assert set(parameters(function)) == {*how.signature, *how.constexprs}
     assert set(how.hints) <= set(how.signature)
-
-
-HEAD = "import tl\n\n\ndef k(p, n):\n    x = tl.arange(0, 8)\n"
-
-
-@pytest.mark.parametrize(
-    ("step", "text", "word", "left"),
-    [
-        (
-            drop_statements,
-            "def f(a):\n    b = a\n    c = b\n    g = 1\n    return g\n",
-            "return g",
-            "    g = 1\n    return g\n",
-        ),
-        (drop_unread, "def f(a):\n    b = a\n    c = b\n    return a\n", "return", "def f(a):\n    return a\n"),
-        (open_blocks, "for i in range(2, n):\n    if i:\n        print(i)\n", "print", "i = 2\nprint(i)\n"),
-        (inline_names, "def f(a):\n    b = a\n    c = 3\n    return g(b, c)\n", "return", "def f(a):\n    return g(a, 3)\n"),
-        (take_parts, f"{HEAD}    store(p + x * n, tl.where(x, x, n))\n", "store(", "    x = 0\n    store(p, x)\n"),
-        (take_parts, "x = a.to(b) + 1\n", "x", "x = a\n"),
-    ],
-)
-def test_a_pass_drops_what_the_failure_does_not_need(step: Pass, text: str, word: str, left: str) -> None:
-    assert step(draft(text), ContainsTest(word)).document.content.decode().endswith(left)
-
-
-def test_parameters_are_dropped_with_their_specialisation() -> None:
-    whole = draft("def k(p, q, n, B=4):\n    store(p + q, B)\n", KERNEL)
-    test = ContainsTest("store(")
-    small = inline_constexprs(drop_parameters(whole, test), test)
-    assert small.document.content == b"def k(p):\n    store(p + p, 8)\n"
-    assert small.case.spec == KernelSpec(None, {"p": "*fp16"}, {}, {}, {})
 
 
 @pytest.mark.parametrize(

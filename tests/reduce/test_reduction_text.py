@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.reduce.made import CASE, probes, reproducer
-from triage.model.json_form import as_json
+from tests.reduce.made import CASE, reproducer
 from triage.reduce.result import Reduction
 from triage.report.reduction import ReductionReport
 from triage.report.registry import rendered
@@ -29,15 +28,6 @@ def test_a_report_shows_the_program_the_span_and_the_cost(name: str) -> None:
         assert words in said, words
     assert "// line 40" not in said
     assert "44 compiles" in said
-
-
-def test_why_nothing_was_reduced_names_what_was_tried() -> None:
-    found = Reduction(CASE, "it compiles on 3.4.0; there is nothing to reduce", probes=probes("PUFG"))
-    said = rendered(ReductionReport(found), "text")
-    assert "not reduced" in said
-    assert "there is nothing to reduce" in said
-    assert [one["status"] for one in as_json(found)["tried"]] == ["passed", "untestable", "failed", "failed"]
-    assert as_json(found)["evidence"] == []
 
 
 def test_the_github_format_is_the_issue_of_the_folder() -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, reproducer
-from triage.compilers.base import Constant, KernelSpec, PythonFunction
-from triage.model.case import Case, Target
+from triage.compilers.base import KernelSpec, PythonFunction
+from triage.model.case import Target
 from triage.reduce.reproducer import Reproducer
-from triage.report.reproducer import reproducer_files, write_reproducer
+from triage.report.reproducer import reproducer_files
 
 KERNEL = """import triton
 import triton.language as tl
@@ -53,23 +51,6 @@ def of_kernel(
         package=f"triton=={version}",
         function=PythonFunction("k", ("x_ptr", "n", "step", "B", "D")),
     )
-
-
-def read_back(one: Reproducer, folder: Path) -> Case:
-    [case] = load_recipes([write_reproducer(one, folder)])
-    return case
-
-
-@pytest.mark.parametrize("name", [None, "k"])
-def test_a_kernel_is_read_back_as_it_was(tmp_path: Path, name: str | None) -> None:
-    """1, True and 1.0 are equal, but other constants."""
-    constants: dict[str, Constant] = {"B": 128, "D": "tl.float32", "E": True, "F": 1.0, "G": None, "H": "x: y"}
-    how = KernelSpec(name, HOW.signature, constants, HOW.hints, {"num_warps": 2, "allow": "ieee"})
-    read = read_back(replace(of_kernel(how), function=PythonFunction("k", (*how.signature, *how.constexprs))), tmp_path)
-    assert isinstance(read.spec, KernelSpec)
-    assert read.spec == how
-    assert repr(read.spec.constexprs) == repr(how.constexprs)
-    assert (read.compiler, read.target.chip, read.input.path.name) == ("triton", "sm_90", "input.py")
 
 
 @pytest.mark.parametrize("version", ["2.1.0", "2.3.1", "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -12,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.recipes.loading import load_recipes
-from tests.reduce.made import CASE, PROGRAM, probes, reproducer, with_probes
+from tests.reduce.made import CASE, reproducer, with_probes
 from triage.model.case import Case, Expectation, Flag, Target
-from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Limits
-from triage.model.outcome import Failed, Failure
-from triage.reduce.reproducer import open_reproducers, without_paths
-from triage.report.reproducer import folder_for, reproducer_files, write_reproducer
+from triage.model.outcome import Failed
+from triage.reduce.reproducer import without_paths
+from triage.report.reproducer import reproducer_files, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
 
@@ -31,15 +29,6 @@ def test_the_folder_matches_the_golden_files(tmp_path: Path) -> None:
     for one in GOLDEN.iterdir():
         assert (made / one.name).read_text() == one.read_text(), one.name
     assert os.access(made / "repro.sh", os.X_OK)
-
-
-def test_an_imported_model_comes_with_its_mlir(tmp_path: Path) -> None:
-    made = write_reproducer(replace(reproducer(), file="input.onnx", content=b"\x08\xff\x00"), tmp_path)
-    assert (made / "input.onnx").read_bytes() == b"\x08\xff\x00"
-    assert (made / "input.mlir").read_text() == PROGRAM
-    assert load_recipes([made])[0].input.path == made / "input.onnx"
-    assert " input.mlir -o " in (made / "repro.sh").read_text()
-    assert "`input.mlir`, imported from `input.onnx`:" in (made / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -105,41 +94,6 @@ def test_paths_of_the_machine_become_names(tmp_path: Path) -> None:
     assert mend("#1 0x7f (/opt/lib/libIREE.so+0x12) /dev/null") == "#1 0x7f (libIREE.so+0x12) /dev/null"
     kept = "see https://iree.dev/reference/a, and 1/2/3 or a/b/c, (d0) -> (d0 / 2)"
     assert mend(kept) == kept
-
-
-def test_a_number_that_grew_is_no_failure_to_compile(tmp_path: Path) -> None:
-    grown = Failure("metric", "metric", "metric:cpu_seconds", "cpu_seconds is 4, above 2")
-    made = reproducer()
-    slow = replace(made.bad, outcome=Failed(grown))
-    tried = (*probes("PP"), slow, *probes("PPPPPP")[3:])
-    one = replace(with_probes(made, tried, slow), output="")
-    readme = reproducer_files(one)["README.md"]
-    assert "compared with 3.0.0 a number grew: cpu_seconds is 4, above 2.\n" in readme
-    assert "fails to compile" not in readme
-    [read] = load_recipes([write_reproducer(one, tmp_path)])
-    assert read.expect == ()
-    [recorded] = open_reproducers([tmp_path])
-    assert recorded.measured
-
-
-def test_only_reproducers_are_replaced(tmp_path: Path) -> None:
-    first = write_reproducer(reproducer(), tmp_path)
-    (first / "leftover").write_text("of the old one")
-    assert write_reproducer(reproducer("PUFFFF"), tmp_path) == first
-    assert not (first / "leftover").exists()
-    assert json.loads((first / "reproducer.json").read_text())["versions"]["first_good"] is None
-    (first / "reproducer.json").unlink()
-    before = {one.name: one.read_bytes() for one in first.iterdir()}
-    with pytest.raises(BadInput, match="is not a reproducer"):
-        write_reproducer(reproducer(), tmp_path)
-    assert {one.name: one.read_bytes() for one in first.iterdir()} == before
-    with pytest.raises(BadInput, match="is a file"):
-        folder_for(first / "repro.sh", CASE)
-
-
-def test_a_folder_that_cannot_be_written_is_an_environment_failure() -> None:
-    with pytest.raises(EnvironmentFailure, match="cannot write the reproducer"):
-        write_reproducer(reproducer(), Path("/proc/none"))
 
 
 if __name__ == "__main__":

@@ -96,26 +96,6 @@ def test_arguments_keep_their_values_and_others_are_computed_once(tmp_path: Path
     assert len(computed) == 1  # with all values of the program
 
 
-def test_values_become_plain_where_the_failure_stays(tmp_path: Path) -> None:
-    """The failure needs a third element above two in the first value, and nothing of the second."""
-
-    class Needs:
-        def first(self, drafts: Any) -> Candidate | None:
-            for draft in drafts:
-                array = RUNNER.read(inputs_of(draft)[0])
-                if array is not None and array.flat[2] > 2:
-                    return draft
-            return None
-
-        def is_valid(self, draft: Candidate) -> bool:
-            return True
-
-    values = values_of(tmp_path, [])
-    draft = values.start(opened())
-    assert draft
-    assert inputs_of(values.simplify_values(draft, Needs())) == ("4x2xf32=0 0 3 0 0 0 0 0", "4x2xf32=9")
-
-
 @pytest.mark.parametrize(("read", "expected"), [("x", False), ("y", True)])
 def test_reads_of_values_that_were_never_set_are_found(read: str, *, expected: bool) -> None:
     assert reads_unset_values(parse_module(UNSET.replace("READ", read))) is expected

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
 from triage.model.progress import Silent
-from triage.reduce.engine import minimise
+from triage.model.revision import Toolchain
+from triage.reduce.engine import minimise, reduce
 from triage.reduce.frontends.text import TextDocument
 from triage.reduce.interestingness import InterestingnessTest, Oracle, Tally
 from triage.reduce.program import Candidate
@@ -60,19 +62,6 @@ def test_minimise_keeps_exactly_the_needed_items(given_: tuple[int, set[int]], w
     smallest = minimise(original, range(count), draft, test, whole=whole)
     assert left_in(smallest) == sorted(wanted)
     assert (smallest is original) == (len(wanted) == count)
-
-
-def test_one_needed_item_of_a_thousand_takes_few_questions() -> None:
-    test = ContainsTest({617})
-    assert left_in(minimise(draft(range(1000)), range(1000), draft, test)) == [617]
-    assert test.asked <= 45
-
-
-def test_items_of_a_kind_are_dropped_together() -> None:
-    test = ContainsTest(range(1, 200, 2))
-    smallest = minimise(draft(range(200)), range(200), draft, test, kind_of=lambda item: item % 2)
-    assert left_in(smallest) == list(range(1, 200, 2))
-    assert test.asked <= 40
 
 
 class FakeOracle(Oracle):
@@ -137,3 +126,31 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
     with pytest.raises(KeyboardInterrupt):
         first(answer, 2)
     assert sorted(ended) == [0, 1]
+
+
+class LinesOracle(Oracle):
+    """An oracle over lines. fails, good: the answers of the bad and the good toolchain."""
+
+    def __init__(self, fails: Callable[[set[int]], bool], good: Callable[[set[int]], bool]) -> None:
+        self.good, self.tally, self._fails, self._good = cast("Toolchain", object()), Tally(), fails, good
+
+    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+        return self._fails(set(left_in(candidate)))
+
+    def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+        return self._good(set(left_in(candidate)))
+
+
+def drop(candidate: Candidate, test: InterestingnessTest, /) -> Candidate:
+    return minimise(candidate, left_in(candidate), draft, test)
+
+
+@given(st.sets(st.integers(0, 39), min_size=1, max_size=6), st.sets(st.integers(0, 39), max_size=6), st.integers(1, 2))
+def test_the_result_fails_and_the_good_toolchain_compiles_it(wanted: set[int], needed: set[int], jobs: int) -> None:
+    kept: list[Candidate] = []
+    asked = LinesOracle(lambda items: wanted <= items, lambda items: needed <= items)
+    under_way = InterestingnessTest(asked, lambda document: document.content, kept.append, jobs, Silent().task("reduce"))
+    found = reduce(draft(range(40)), under_way, [drop])
+    under_way.close()
+    assert set(left_in(found)) == wanted | needed
+    assert all(needed <= set(left_in(candidate)) for candidate in kept)  # only these may be resumed

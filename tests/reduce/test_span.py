@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.reduce.made import OVERFLOW, probes
 from triage.model.case import Expectation
-from triage.model.outcome import Probe
-from triage.reduce.reproducer import expectations, in_order, span_around
+from triage.reduce.reproducer import expectations, span_around
 from triage.report.reproducer import span_text
 
 
@@ -46,10 +43,3 @@ def test_the_span_around_the_bad_version(letters: str, bad: int, text: str) -> N
 def test_expectations_cover_the_failing_versions(letters: str, windows: list[tuple[str, str, str | None]]) -> None:
     classes = {"F": "shared-memory-overflow", "G": "verifier"}
     assert expectations(probes(letters)) == tuple(Expectation(classes[one], since, until) for one, since, until in windows)
-
-
-def test_versions_are_ordered_as_versions_and_those_without_one_come_last() -> None:
-    names = ["3.10.0", "3.9.0", None, "3.10.0rc20251201", "3.2.0"]
-    tried: list[Probe] = [replace(probes("F")[0], version=name) for name in names]
-    assert [one.version for one in in_order(tried)] == ["3.2.0", "3.9.0", "3.10.0rc20251201", "3.10.0", None]
-    assert expectations(tried) == (Expectation("shared-memory-overflow", since="3.2.0"),)

@@ -48,13 +48,6 @@ def test_switches_near_the_failure_come_first_with_both_values() -> None:
     assert "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=false" not in tried
 
 
-def test_the_failing_phase_selects_the_switches() -> None:
-    silent = Failure("silent-failure", "silent-failure", "silent-failure", "nothing", phase="stream")
-    tried = [text for text in texts(second_tier(situation(a_case(), silent))) if "opt-" not in text]
-    assert tried[0] == "--iree-stream-emulate-memset=false"
-    assert not [text for text in tried if "codegen" in text]
-
-
 def test_a_limit_is_tried_at_its_largest_value() -> None:
     [change, *_] = first_tier(situation(a_case(), failed("affinity-non-convergence").failure))
     assert change.limit == LeastValue("iree-stream-affinity-solver-max-iterations", 32, 65536, why=change.why)
@@ -74,9 +67,3 @@ def test_kernel_options_are_input_changes() -> None:
     assert applied.spec.options == {"num_warps": 4, "num_stages": 3}
     assert case.spec is kernel
     assert not [change for change in first_tier(situation(a_case(), failed("assertion").failure)) if change.input_change]
-
-
-def test_neighbours_in_the_matrix_are_input_changes() -> None:
-    cases = [a_case(matrix=(("dtype", dtype), ("n", n))) for dtype in ("f16", "f8") for n in ("1", "2")]
-    changes = first_tier(situation(cases[0], siblings=cases))
-    assert [one.input_change for one in changes if one.input_change] == ["n=2", "dtype=f8"]

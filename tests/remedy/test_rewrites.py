@@ -40,10 +40,6 @@ def test_each_transfer_gets_one_barrier(program: Module) -> None:
     assert print_module(program) == text
 
 
-def test_a_program_without_transfers_stays_unchanged() -> None:
-    assert not add_barriers(parse_module(PROGRAM.replace("flow.tensor.transfer", "flow.tensor.clone")), *BARRIER)
-
-
 def test_tensors_without_an_affinity_get_the_first_one(program: Module) -> None:
     assert add_affinities(program, AFFINITY)
     function = program.functions()[0]
@@ -51,10 +47,6 @@ def test_tensors_without_an_affinity_get_the_first_one(program: Module) -> None:
     assert function.properties["arg_attrs"] == f'[{{{given}}}, {{{given}}}, {{name = "n"}}]'
     assert function.properties["res_attrs"] == f"[{{{given}}}]"
     assert not add_affinities(program, AFFINITY)
-
-
-def test_a_function_without_affinities_stays_unchanged() -> None:
-    assert not add_affinities(parse_module(PROGRAM.replace("iree.abi.affinity", "iree.abi.other")), AFFINITY)
 
 
 def test_every_rewrite_that_a_rule_names_exists() -> None:

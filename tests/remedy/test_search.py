@@ -12,12 +12,10 @@ from triage.classify.rules import GiveFlag, LeastValue
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
-from triage.remedy.change import CaseChange, ChangeStep, Neighbour, SetOption
+from triage.remedy.change import CaseChange, ChangeStep
 from triage.remedy.result import Remedies, check_of
 from triage.remedy.search import Trials, search, with_smallest_value
-from triage.remedy.workflow import RemedyRequest, Working, find_remedies, ranked
-from triage.report.registry import rendered
-from triage.report.remedy import RemedyReport
+from triage.remedy.workflow import RemedyRequest, find_remedies
 
 
 def single(step: ChangeStep) -> CaseChange:
@@ -26,7 +24,6 @@ def single(step: ChangeStep) -> CaseChange:
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
-THING = "--iree-codegen-new-thing=true"
 
 
 def found(runner: FlagRunner, *flags: str, good: str | None = None, budget: int = 60) -> Remedies:
@@ -40,31 +37,12 @@ def flags_of(answer: Remedies) -> list[tuple[str, ...]]:
     return [remedy.flags for remedy in answer.remedies]
 
 
-def test_a_known_remedy_ends_the_search() -> None:
-    runner = FlagRunner(fixed_by(IGEMM))
-    answer = found(runner)
-    assert flags_of(answer) == [(IGEMM,)]
-    assert ("3.3.0", frozenset({THING})) not in runner.asked
-    assert answer.left == 0
-
-
 def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         return Compiled() if flags & {IGEMM, TILE} else failed()
 
     answer = found(FlagRunner(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0))
     assert flags_of(answer) == [(IGEMM,), (TILE,)]
-
-
-def test_a_pair_is_tried_if_one_change_leads_to_another_failure() -> None:
-    def behaviour(flags: frozenset[str], name: str) -> Outcome:
-        if IGEMM not in flags:
-            return failed()
-        return Compiled() if TILE in flags else failed("distribution")
-
-    answer = found(FlagRunner(behaviour))
-    assert [set(flags) for flags in flags_of(answer)] == [{IGEMM, TILE}]
-    assert answer.promising[0].flags == (IGEMM,)
 
 
 @pytest.mark.parametrize("budget", [1, 5, 12])
@@ -151,16 +129,6 @@ def test_the_smallest_value_is_found(needed: int, jobs: int) -> None:
     assert len(runner.asked) <= 20 * jobs
 
 
-def test_the_same_program_ranks_before_a_cheaper_neighbour() -> None:
-    def remedy(step: ChangeStep, registers: float) -> Working:
-        measured = Measured(cpu_seconds=0.3, metrics={"registers": registers})
-        return Working(single(step), Probe(a_case(), a_place().revision, "3.3.0", Compiled(), measured, cached=False))
-
-    launched = remedy(SetOption("num_warps", 4), 103)
-    another = remedy(Neighbour(a_case(), (("n", "32"),)), 44)
-    assert ranked([another, launched]) == [launched, another]
-
-
 def compiled(name: str = "3.3.0", **metrics: float) -> Probe:
     return Probe(a_case(), Revision(name), name, Compiled(), Measured(1.0, 1.0, 100.0, metrics), cached=False)
 
@@ -180,10 +148,3 @@ def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(after: Out
     assert check.breaks is breaks
     assert check.cost_without == {"cpu_seconds": 1.0, "seconds": 1.0, "peak_rss_mb": 100.0, "dispatches": 3}
     assert (check.cost_with is None) == (after != Compiled())
-
-
-@pytest.mark.parametrize("name", ["text", "json", "markdown", "html"])
-def test_every_format_names_the_change_and_where_it_holds(name: str) -> None:
-    said = rendered(RemedyReport(found(FlagRunner(fixed_by(IGEMM), newest="3.13.0"))), name)
-    assert IGEMM in said.replace("\n", "")
-    assert "3.13.0" in said

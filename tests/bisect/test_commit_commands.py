@@ -1,0 +1,74 @@
+"""Other questions about commits: of a number, led by a person, ranked before a compile. The compiler is really built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.driving import CULPRIT, answered, counted, is_culprit, words
+from tests.bisect.small_compiler import SmallCompiler
+from tests.conftest import Triage
+
+
+@pytest.fixture
+def heavy(tmp_path: Path, recipe: Path) -> Path:
+    (tmp_path / "m.mlir").write_text("narrow heavy\n")
+    return recipe
+
+
+@pytest.mark.parametrize("spelling", ["commit:", pytest.param("", marks=pytest.mark.slow)])
+def test_the_commit_that_made_the_artifact_grow(
+    small: SmallCompiler,
+    heavy: Path,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spelling: str,
+) -> None:
+    monkeypatch.setenv("SMALL_REPO", str(small.path))
+    asked = [word.replace("commit:", spelling) for word in words(small, heavy, command, first=141, last=159)]
+    found = answered(triage(*asked, "--metric", "artifact_bytes"))
+    assert is_culprit(found, small, failure="metric")
+    assert found["failure"]["signature"] == "metric:artifact_bytes"
+    grown = 286720 // 16 + len("module\n")
+    assert float(found["failure"]["details"]["value"]) == pytest.approx(grown, rel=1e-3)
+
+
+def test_a_threshold_needs_a_metric(heavy: Path, triage: Triage, home: Path) -> None:
+    done = triage("bisect", heavy, "--good", "3.1.0", "--bad", "3.2.0", "--threshold", "3")
+    assert done.returncode == 2
+    assert "--metric" in done.stderr
+
+
+def test_a_person_leads_and_resumes(
+    small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMALL_REPO", str(small.path))
+    asked = words(small, recipe, command, "--jobs", "1", "--interactive", first=100, last=199)
+    done = triage(*asked, input=f"\n\ngood {small.shas[101]}\nlog\ngood nothing\nquit\n")
+    assert done.returncode == 130, done.stderr
+    assert f"good  {small.shas[101][:10]}  person" in done.stderr
+    assert "'nothing' is not one of the 100 candidates" in done.stderr
+    first = counted(calls)
+    calls.unlink()
+    done = triage(*asked, "--resume", input="\n" * 30)
+    assert "resumed: 3 verdicts" in done.stderr
+    assert is_culprit(answered(done), small)
+    assert not {sha for sha in counted(calls) if sha in first} - {small.shas[CULPRIT - 1], small.sha, small.shas[199]}
+
+
+def test_suspects_are_ranked_without_a_compile(
+    small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, calls: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "failed.log"
+    log.write_text("m.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n")
+    ends = ("--good", f"commit:{small.shas[0]}", "--bad", small.shas[-1], "--repo", small.path, "--project", command)
+    for source in (recipe, log):
+        done = triage("suspects", source, *ends, "--backend", "rocm", "--format", "json")
+        ranked = [one["commit"] for one in answered(done)["suspects"]]
+        assert small.sha in ranked
+    assert ranked[0] == small.sha
+    assert not calls.exists()
+    assert not (tmp_path / "made").exists()
