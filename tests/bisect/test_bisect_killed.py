@@ -20,7 +20,7 @@ from tests.bisect.small_compiler import SmallCompiler
 
 @pytest.mark.parametrize(
     ("source", "first", "last", "kills", "least_known"),
-    [("script", 141, 159, 5, 4), pytest.param("build", 100, 199, 15, 5, marks=pytest.mark.slow)],
+    [("script", 147, 154, 4, 3), pytest.param("build", 100, 199, 15, 5, marks=pytest.mark.slow)],
 )
 def test_killed_at_every_step(
     misleading: SmallCompiler,
