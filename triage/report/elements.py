@@ -126,8 +126,9 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
         return None
     # A generated input exists only where it was generated; a cached result may come from another machine.
     path = Path(location[1]) if Path(location[1]).is_file() else source
-    if path is None:
+    if path is None or (path == source and source.suffix == ".py"):
         return None
+    name = path.name if source in (None, path) else f"output of {source.name}" if source.suffix == ".py" else source.name
     number, column = int(location[2]), int(location[3])
     try:
         with path.open("rb") as lines:
@@ -138,7 +139,7 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
     if not text.strip():
         return None
     start = max(0, column - _LONGEST_LINE // 2)
-    head = f"{path.name}:{number}: "
+    head = f"{name}:{number}: "
     return f"{head}{text[start : start + _LONGEST_LINE]}\n{' ' * (len(head) + column - 1 - start)}^"
 
 

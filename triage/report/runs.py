@@ -59,8 +59,9 @@ class RunReport(DocumentReport, SuiteReport):
             if shown:
                 blocks += grid(shown, versions) if len(versions) > _WORDS_FIT else [_table(shown, versions)]
             if plain:
-                where = f"pass on {' and '.join(versions)}" if len(versions) <= 2 else f"pass on all {len(versions)} toolchains"
-                blocks.append(Paragraph(Span(f"{plural(len(plain), 'case')} {where}; --all shows them", "dim")))
+                where = " and ".join(versions) if len(versions) <= 2 else f"all {len(versions)} toolchains"
+                verb = plural(len(plain), "case passes", "cases pass")
+                blocks.append(Paragraph(Span(f"{verb} on {where}; --all shows {'it' if len(plain) == 1 else 'them'}", "dim")))
         blocks += _distinct_failures(self.probes)
         blocks.append(Paragraph(_count(self.probes)))
         return Document("Results", blocks)
@@ -153,8 +154,7 @@ def _distinct_failures(probes: Sequence[Probe]) -> list[Block]:
         for probe, _ in group:
             where.setdefault(probe.revision.name, []).append(probe.case)
         blocks.append(Heading("; ".join(f"{cases_text(cases)} on {name}" for name, cases in where.items()), 3))
-        source = first.case.input.path
-        blocks += failure_blocks(failure, source if source.suffix == ".mlir" else None, first.case.compiler)
+        blocks += failure_blocks(failure, first.case.input.path, first.case.compiler)
     return blocks
 
 

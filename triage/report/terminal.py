@@ -20,10 +20,12 @@ from triage.report.document import (
     Inline,
     Paragraph,
     Table,
+    plain_text,
     shown_columns,
     spans,
 )
 
+_WHOLE = 64  # characters of a word that is not broken in the first column
 _STYLES = {"good": "green", "bad": "bold red", "warning": "yellow", "dim": "dim", "strong": "bold", "code": "", "plain": ""}
 
 
@@ -79,8 +81,10 @@ def _facts(rows: Sequence[tuple[str, Inline]]) -> RenderableType:
 def _table(table: Table) -> RenderableType:
     shown = shown_columns(table)
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(table.columns))
-    for number in shown:
-        grid.add_column(table.columns[number], overflow="fold")
+    for place, number in enumerate(shown):
+        words = [word for row in table.rows for word in plain_text(row[number]).split()]
+        whole = min(max(map(len, words), default=0), _WHOLE) if place == 0 else None  # names and flags are copied
+        grid.add_column(table.columns[number], overflow="fold", min_width=whole)
     for row in table.rows:
         grid.add_row(*(inline(row[number]) for number in shown))
     return grid
