@@ -96,6 +96,11 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
         _check_identity(rule, index, document)
         if rule.name in known or rule.name in [earlier.name for earlier in rules[:index]]:
             document.report(("classes", index, "class"), f"class {rule.name!r} is already defined")
+    names = {*packaged_rules().by_name, *known, *(rule.name for rule in rules)}
+    for index, rule in enumerate(rules):
+        for key, other in (("as_made", rule.as_made), ("as_read", rule.as_read)):
+            if other is not None and other.name not in names:
+                document.report(("classes", index, key), f"there is no class {other.name!r}")
     if not document.problems:
         _check_examples(rules, known, document)
     if document.problems:
