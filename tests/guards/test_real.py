@@ -75,7 +75,7 @@ def test_a_reduction_is_as_small_with_as_few_compiles(triage: Triage, shared_hom
     known = json.loads((golden.FOLDER / "reductions.json").read_text())[name]
     found = {"lines": sum(bool(line.strip()) for line in text.splitlines()), "compiles": seen["oracle_calls"]}
     assert found["lines"] <= known["lines"], found
-    assert found["compiles"] <= 1.1 * known["compiles"], found
+    assert found["compiles"] <= max(1.1 * known["compiles"], known["compiles"] + 1), found  # two jobs may start one more
 
 
 def write_operators(folder: Path) -> None:
