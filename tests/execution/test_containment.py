@@ -55,8 +55,7 @@ def starting(code: str, mark: str, then: str = "") -> list[str]:
     return [sys.executable, "-c", f"{DAEMON}\ndaemon({code!r}, {mark!r})\n{then}"]
 
 
-# Next to the threads that other tests leave in this process, one that hops is found too late and fills the process table.
-@pytest.mark.parametrize("code", [STAYS, pytest.param(HOPS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("code", [STAYS, HOPS])
 def test_a_daemon_does_not_survive_its_run(tmp_path: Path, mark: str, code: str) -> None:
     execution = run(starting(code, mark), Limits(timeout=60), tmp_path)
     assert execution.ok, execution

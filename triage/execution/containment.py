@@ -37,6 +37,8 @@ class Contained:
         hide_memory()
         self.number = next(_NUMBERS)
         self.leader = 0
+        self.has_reaped = False
+        """Whether `others` or `strays` met one that has ended. It may have started another, which a second look finds."""
         self._largest_file = largest_file
 
     @contextmanager
@@ -74,7 +76,7 @@ class Contained:
     def others(self) -> list[int]:
         """Return the living processes except the leader. Ended ones that this program has inherited are reaped."""
         candidates = children(os.getpid()) if is_subreaper() else _all_processes()
-        orphans = (pid for pid in candidates if pid != self.leader and self.owns(pid) and not _reaped(pid))
+        orphans = (pid for pid in candidates if pid != self.leader and self.owns(pid) and not self._reap(pid))
         family = [self.leader, *orphans]
         for pid in family:
             family += children(pid)
@@ -89,7 +91,13 @@ class Contained:
             return []
         first = mark_of_all_runs()
         new = (pid for pid in children(os.getpid()) if pid not in self._before and pid not in _LEADERS)
-        return [pid for pid in new if _is_stray(pid, first) and not _reaped(pid)]
+        return [pid for pid in new if _is_stray(pid, first) and not self._reap(pid)]
+
+    def _reap(self, pid: int) -> bool:
+        """Reap an inherited process if it has ended. Returns whether it has."""
+        has_ended = _reaped(pid)
+        self.has_reaped |= has_ended
+        return has_ended
 
     def resident(self) -> int:
         """Return the resident bytes of all processes. Those that started before the leader was limited are limited too."""

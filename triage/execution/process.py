@@ -386,14 +386,15 @@ def _kill(contained: Contained) -> None:
 
 
 def _signal(contained: Contained, number: signal.Signals) -> bool:
-    """Send a signal to the leader's group and to all other processes. Returns whether there were others."""
+    """Send a signal to the leader's group and to all other processes. Returns whether there were others, also if just ended."""
     with suppress(OSError):
         os.killpg(contained.leader, number)
+    contained.has_reaped = False
     others = contained.others() + (contained.strays() if number is signal.SIGKILL else [])
     for pid in others:
         with suppress(OSError):
             os.kill(pid, number)
-    return bool(others)
+    return bool(others) or contained.has_reaped
 
 
 def _seconds_without_core(pid: int) -> float:
