@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -194,8 +193,8 @@ def compile_commit(repository: SmallCompiler, sha: str, folder: Path) -> Path | 
 
 
 def wheel_of(program: Path, version: str) -> Path:
-    """A wheel with the compiler in it, which may be executed there as it may in real ones."""
-    return _executable(make_wheel(program.parent, version, payload=program.read_bytes()))
+    """A wheel with the compiler in it."""
+    return make_wheel(program.parent, version, payload=program.read_bytes())
 
 
 def runtime_program(folder: Path) -> Path:
@@ -209,19 +208,7 @@ def runtime_wheel(program: Path, version: str) -> Path:
     """A wheel with that program under the names of those that run and measure."""
     names = ("iree-run-module", "iree-benchmark-module")
     files = {f"iree/_runtime_libs/{name}": program.read_bytes() for name in names}
-    return _executable(make_wheel(program.parent, version, distribution="iree-base-runtime", files=files))
-
-
-def _executable(made: Path) -> Path:
-    """Let the programs of a wheel be executed."""
-    with zipfile.ZipFile(made) as plain:
-        files = {name: plain.read(name) for name in plain.namelist()}
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            info = zipfile.ZipInfo(name)
-            info.external_attr = (0o100644 if ".dist-info/" in name else 0o100755) << 16
-            archive.writestr(info, data)
-    return made
+    return make_wheel(program.parent, version, distribution="iree-base-runtime", files=files)
 
 
 def _commit(number: int, fates: Sequence[Fate], culprit: int, suspicious: int, unfused: int | None) -> str:

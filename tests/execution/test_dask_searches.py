@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.execution.cluster_lab import Lab, until
-from tests.torture.fake_releases import FakeReleases, fake_releases, write_case
+from tests.fake_releases import FakeReleases, fake_releases, write_case
 
 pytestmark = pytest.mark.slow
 #: More than goes with a job, and its candidates soon less.

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from tests.conftest import Triage
+from tests.fake_releases import command_recipe, fake_releases, install, recipe, repository
 from tests.guards import golden
-from tests.guards.fake import command_recipe, install, recipe, releases, repository
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """An index with 6 releases, and a home that the tests share, so that each is installed once."""
-    with releases(tmp_path_factory.mktemp("index") / "files", 6) as url:
-        yield url, tmp_path_factory.mktemp("home")
+    with fake_releases(tmp_path_factory.mktemp("index"), 6, logged=False) as served:
+        yield served.url, tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.fake_releases import FakeReleases, environment, fake_releases, write_case, write_project
 from tests.nightly.test_nightly_stopped import continued, stop_when
-from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case, write_project
 from triage.cli.app import app
 
 NIGHTLY = ("triage", "nightly", "cases", "-t", "latest", "-b", "1.1.0", "--jobs", "2", "--investigate", "--out", "out")

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
+from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
 from triage.cli.app import app
 from triage.execution import compile_runs
 

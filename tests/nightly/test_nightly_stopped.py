@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
+from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
 
 CASES = {"steady": (), "breaks": ("breaks-5",), "returns": ("breaks-5", "fixed-7"), "fixed": ("breaks-0", "fixed-6")}
 NIGHTLY = ("triage", "nightly", "cases", "-t", "1.6.0", "-b", "1.1.0", "--jobs", "1", "--out", "out")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case, write_project
+from tests.fake_releases import FakeReleases, environment, fake_releases, install, write_case, write_project
 from triage.cli.app import app
 
 LAST, FIRST_NIGHTLY, LAST_NIGHTLY = "1.1.0", "1.2.0rc20260101", "1.2.0rc20260104"
@@ -52,8 +52,8 @@ def test_nightlies_between_two_ends_are_bisected(releases: FakeReleases, baselin
     assert "--repo" in night["scope"]
 
 
-def test_a_local_build_is_placed_by_the_version_that_it_reports(releases: FakeReleases) -> None:
-    build = releases.log.parent / LAST_NIGHTLY
+def test_a_local_build_is_placed_by_the_version_that_it_reports(releases: FakeReleases, tmp_path: Path) -> None:
+    build = install(tmp_path / "built", 5, LAST_NIGHTLY)
     night = answer("nightly", "cases", "-t", f"path:{build}", "-b", "1.0.0", "--bisect")
     assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
     assert "1 release and 3 nightlies" in night["scope"]

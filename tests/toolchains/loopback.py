@@ -45,7 +45,9 @@ def make_wheel(
     wheel = folder / f"{name}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in files.items():
-            archive.writestr(path, data)
+            info = zipfile.ZipInfo(path)
+            info.external_attr = (0o100644 if ".dist-info/" in path else 0o100755) << 16
+            archive.writestr(info, data)
     return wheel
 
 

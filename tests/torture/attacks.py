@@ -16,8 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
 from tests.torture.arena import Arena, Job, Undisturbed, killed_round, undisturbed
-from tests.torture.fake_releases import FakeReleases, environment, fake_releases, write_case
 
 _PER_ROUND = 6  # kills, before a command may come to its end
 _NAMESPACE = ("unshare", "--mount", "sh", "-c")
