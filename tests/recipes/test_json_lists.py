@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.config.json_lists import ListEdit, edit_lists
+from triage.recipes.json_lists import ListEdit, edit_lists
 
 TEXT = """{
   // what fails

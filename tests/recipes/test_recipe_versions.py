@@ -9,7 +9,7 @@ import pytest
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Target
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.recipes import expectation_for, flag_applies, matches
+from triage.recipes.expectations import expectation_for, flag_applies, matches
 
 
 def case(*expect: Expectation) -> Case:

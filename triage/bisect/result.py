@@ -11,7 +11,7 @@ from triage.model.case import Case
 from triage.model.outcome import Cause, Failure, Verdict
 from triage.model.revision import Commit, Revision
 from triage.model.shapes import Shape
-from triage.recipes import matches
+from triage.recipes.expectations import matches
 
 CONFIDENCE = 0.995  # posterior probability of a culprit
 _SHORT_SHA = 10  # digits of a sha that name a commit

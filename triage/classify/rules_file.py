@@ -18,7 +18,7 @@ from triage.model.errors import BadFiles, Problem
 from triage.model.outcome import Failure
 
 if TYPE_CHECKING:
-    from triage.config.document import ConfigDocument
+    from triage.recipes.document import ConfigDocument
 
 _ALWAYS = ("message", "frames", "caller", "frame", "dispatch", "reason", "running", "name")  # captured without a pattern
 
@@ -82,7 +82,7 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
     Raises:
         BadFiles: with one problem for each mistake.
     """
-    from triage.config.document import FileKind, read_document, read_text
+    from triage.recipes.document import FileKind, read_document, read_text
 
     kind = FileKind("rule file", "write a list `classes`")
     document = read_document(str(path), read_text(path, kind), kind)

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from triage.cli.completion import complete_case, complete_revision
-from triage.config.values import parse_duration
 from triage.execution.judge import Match, Metric, any_failure, same_class, same_family, same_signature
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
+from triage.recipes.values import parse_duration
 from triage.report.registry import Report, format_names
 
 SECONDS = 60.0  # for which each probe of a time is measured at most

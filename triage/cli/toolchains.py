@@ -15,9 +15,9 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
-from triage.config.values import parse_size
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Revision, Toolchain
+from triage.recipes.values import parse_size
 from triage.report.answer import Answer
 from triage.report.document import Facts, Paragraph, Span, Table
 from triage.report.registry import write_report

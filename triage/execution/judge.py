@@ -18,7 +18,7 @@ from triage.compilers.base import Runner
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Cause, Compiled, Detail, Failed, Failure, Outcome, Probe, Status, Untestable, Verdict
-from triage.recipes import expectation_for
+from triage.recipes.expectations import expectation_for
 
 Match = Callable[[Failure], bool]
 _SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")

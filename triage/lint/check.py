@@ -19,7 +19,7 @@ from triage.model.json_form import as_json
 from triage.model.outcome import Untestable
 from triage.model.progress import Task
 from triage.model.revision import Toolchain
-from triage.recipes import flag_applies
+from triage.recipes.expectations import flag_applies
 
 _SEVERITIES = list(Severity)
 _IGNORE = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")

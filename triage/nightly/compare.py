@@ -9,7 +9,7 @@ from triage.model.case import Case, InputKind
 from triage.model.execution import Stage
 from triage.model.outcome import FAILING, PASSING, Compiled, Failed, Outcome, Probe, Status, Untestable
 from triage.nightly.result import CaseChangeKind, CaseResult, ProbeResult
-from triage.recipes import expectation_for
+from triage.recipes.expectations import expectation_for
 
 
 def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:

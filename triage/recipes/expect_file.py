@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 from pydantic import Field, ValidationError
 
-from triage.config.document import ConfigDocument, FileKind, read_document, read_text
-from triage.config.schema import MappingFormat, in_order, problems_of
-from triage.config.suggestions import did_you_mean
 from triage.model.case import Case
 from triage.model.errors import BadFiles
+from triage.recipes.document import ConfigDocument, FileKind, read_document, read_text
 from triage.recipes.expect_update import label_of
 from triage.recipes.fields import Setting
+from triage.recipes.mapping import MappingFormat, in_order, problems_of
 from triage.recipes.schema import ExpectFormat
+from triage.recipes.suggestions import did_you_mean
 
 _KIND = FileKind(
     "file of known failures", 'write `CASE: [{failure: timeout, since: "3.5.0"}]`, or remove its name from the recipe'

@@ -10,13 +10,13 @@ from pathlib import Path
 import yaml
 from packaging.version import Version
 
-from triage.config.document import LOADER, FileKind, read_text
-from triage.config.values import yaml_text
 from triage.model.case import Expectation
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
+from triage.recipes.document import LOADER, FileKind, read_text
 from triage.recipes.expectations import applies, matches
 from triage.recipes.observed import ExpectationChange, ObservedCase, UpdatedFile
+from triage.recipes.values import yaml_text
 
 _KIND = FileKind("recipe", "`triage recipe new` writes one to start from")
 _PLAIN_KEY = re.compile(r"[A-Za-z][\w./,-]*=[\w./,=-]+|[a-z][a-z0-9-]+")

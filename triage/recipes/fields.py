@@ -11,12 +11,12 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 from pydantic import ValidationInfo
 
-from triage.config.document import Written
-from triage.config.suggestions import did_you_mean
-from triage.config.values import advice, as_text, as_written, parse_duration
 from triage.model.execution import Stage
+from triage.recipes.document import Written
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.matrix import has_placeholder
+from triage.recipes.suggestions import did_you_mean
+from triage.recipes.values import advice, as_text, as_written, parse_duration
 
 MAX_DEVICES = 1024
 MAX_NAME = 100

@@ -12,14 +12,14 @@ from typing import Any
 
 from pydantic import ValidationInfo
 
-from triage.config.document import siblings, why_unreadable
-from triage.config.suggestions import did_you_mean
-from triage.config.values import advice, as_text
 from triage.model.case import InputKind
 from triage.model.errors import Problem
+from triage.recipes.document import siblings, why_unreadable
 from triage.recipes.family import RecipeFamily
 from triage.recipes.fields import setting
 from triage.recipes.matrix import MAX_CASES, has_placeholder
+from triage.recipes.suggestions import did_you_mean
+from triage.recipes.values import advice, as_text
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")  # no recipe has such a name

@@ -9,15 +9,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from triage.config.document import ConfigDocument, FileKind, Loc, Written, read_document, read_text
-from triage.config.schema import in_order, problems_of
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
+from triage.recipes.document import ConfigDocument, FileKind, Loc, Written, read_document, read_text
 from triage.recipes.expect_file import with_expectations
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.fields import NAME, Setting
 from triage.recipes.files import is_pattern, locate, matching, recipe_files
+from triage.recipes.mapping import in_order, problems_of
 from triage.recipes.matrix import (
     FILE,
     SECTIONS,

@@ -9,8 +9,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from triage.config.document import ConfigDocument, Loc, Written
-from triage.config.suggestions import closest, did_you_mean
+from triage.recipes.document import ConfigDocument, Loc, Written
+from triage.recipes.suggestions import closest, did_you_mean
 
 MAX_CASES = 4096
 FILE = "file"  # the key of a case whose input is one of the files of a pattern

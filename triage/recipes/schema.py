@@ -13,13 +13,13 @@ from packaging.version import Version
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from triage.config.schema import MappingFormat
-from triage.config.values import VARIABLE, advice, as_size, as_text, as_variables
 from triage.model.case import CaseSpec, Expectation, RunSpec
 from triage.model.execution import Limits, Stage
 from triage.recipes import fields
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.files import EXPECT_FILE, check_expect_file, check_input
+from triage.recipes.mapping import MappingFormat
+from triage.recipes.values import VARIABLE, advice, as_size, as_text, as_variables
 
 _SCALAR = {"type": ["string", "number", "boolean"]}
 PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Sequence
 
-from triage.config.values import yaml_text
 from triage.model.errors import BadFiles
 from triage.recipes.family import RecipeFamilies, RecipeFamily, RecipeStart
 from triage.recipes.fields import name_from
 from triage.recipes.loader import check_recipe
 from triage.recipes.matrix import SECTIONS
+from triage.recipes.values import yaml_text
 
 
 def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: RecipeStart) -> str:

@@ -22,7 +22,7 @@ from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
-from triage.recipes import flag_applies
+from triage.recipes.expectations import flag_applies
 from triage.remedy.change import CaseChange, ChangeStep, Neighbour, ReplaceFlags, RewrittenInput, SetOption, is_for_tests
 from triage.remedy.variants import differences
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from triage.compilers.base import RULES_FILE, StandaloneCompile
 from triage.compilers.registry import family_of
-from triage.config.values import yaml_text
 from triage.execution.judge import rules_of
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Limits, Stage
 from triage.model.json_form import as_json
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
+from triage.recipes.values import yaml_text
 from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.markdown import markdown_templates, plain_templates

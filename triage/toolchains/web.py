@@ -171,7 +171,7 @@ def _time_limit() -> Callable[[int], float]:
 
 def network_seconds() -> float | None:
     """The limit that the user sets for one request. BadInput when it is no duration."""
-    from triage.config.values import parse_duration
+    from triage.recipes.values import parse_duration
 
     text = os.environ.get("TRIAGE_NETWORK_TIMEOUT")
     try:

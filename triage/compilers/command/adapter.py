@@ -16,7 +16,7 @@ from triage.compilers.invocation import Invocation
 from triage.model.case import Case
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes import flag_applies
+from triage.recipes.expectations import flag_applies
 from triage.recipes.family import PastedText, RecipeFamily, RecipeStart
 
 _PACKAGES = "command:"

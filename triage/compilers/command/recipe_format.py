@@ -12,11 +12,11 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.spec import CommandSpec, VersionRule, is_mlir
-from triage.config.schema import MappingFormat
-from triage.config.suggestions import did_you_mean
-from triage.config.values import advice, as_list, as_text, as_written
 from triage.recipes.files import check_file, locate
+from triage.recipes.mapping import MappingFormat
 from triage.recipes.schema import RecipeFormat, TargetFormat
+from triage.recipes.suggestions import did_you_mean
+from triage.recipes.values import advice, as_list, as_text, as_written
 
 _PLACES = ("input", "output", "toolchain", "python", "site_packages", "flags")
 _LISTED = ", ".join(f"{{{name}}}" for name in _PLACES)

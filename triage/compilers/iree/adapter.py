@@ -12,14 +12,14 @@ from triage.compilers.invocation import Invocation, RunFacts, flag_name
 from triage.compilers.iree import installation
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.iree.recipe import IREE
-from triage.config.values import yaml_text
 from triage.execution.crash_stack import PRINT_ADDRESSES
 from triage.model.case import Case, Target
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
-from triage.recipes import flag_applies
+from triage.recipes.expectations import flag_applies
 from triage.recipes.family import PastedText, RecipeStart
+from triage.recipes.values import yaml_text
 
 if TYPE_CHECKING:  # imported where they are used: a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.iree.lint import IreeLinter

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from triage.compilers.iree.values import located
-from triage.config.document import FileKind, read_text
 from triage.model.case import RunSpec
 from triage.model.errors import BadFiles, Problem
+from triage.recipes.document import FileKind, read_text
 
 _KIND = FileKind("flag file", "write one option a line, such as --input=2x3xf32=@input_0.bin")
 _VALUES = {"input": "inputs", "expected_output": "expected"}

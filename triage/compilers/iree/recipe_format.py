@@ -11,15 +11,15 @@ from pydantic.json_schema import SkipJsonSchema
 from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.tensor_files import read_data_folder
 from triage.compilers.iree.values import TOLERANCES, located, split_value
-from triage.config.schema import MappingFormat
-from triage.config.suggestions import did_you_mean
-from triage.config.values import advice, as_text, as_written
 from triage.model.case import Reference, RunSpec
 from triage.model.execution import Limits
 from triage.recipes.fields import check_flag, check_word, setting
 from triage.recipes.files import check_existing, check_file, is_pattern, locate
+from triage.recipes.mapping import MappingFormat
 from triage.recipes.matrix import has_placeholder
 from triage.recipes.schema import LimitsFormat, RecipeFormat
+from triage.recipes.suggestions import did_you_mean
+from triage.recipes.values import advice, as_text, as_written
 
 _TEXT = {"type": "string", "pattern": r"\S"}
 _BY_TYPE = {

@@ -15,12 +15,12 @@ from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.suite_files import KIND, SuiteFiles
 from triage.compilers.iree.suite_models import SharktankTests, is_model_test, is_onnx_models, onnx_cases, torch_test, typed_case
-from triage.config.document import ConfigDocument, read_text
-from triage.config.json_lists import ListEdit, edit_lists
-from triage.config.schema import MappingFormat, Positive, Text
 from triage.model.case import Case, Expectation, Flag, Input, RunSpec, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
+from triage.recipes.document import ConfigDocument, read_text
+from triage.recipes.json_lists import ListEdit, edit_lists
+from triage.recipes.mapping import MappingFormat, Positive, Text
 from triage.recipes.observed import ExpectationChange, ObservedCase, UpdatedFile
 
 VALUES = "run_module_io_flags.txt"

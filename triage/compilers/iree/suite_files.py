@@ -14,11 +14,11 @@ from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.random_values import RandomWeights
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.values import ValueText, split_value
-from triage.config.document import ConfigDocument, FileKind, Loc, read_json5
-from triage.config.schema import Format, checked, in_order
 from triage.model.case import Artifact, Case, Flag, Input, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
+from triage.recipes.document import ConfigDocument, FileKind, Loc, read_json5
+from triage.recipes.mapping import Format, checked, in_order
 
 KIND = FileKind("suite file", 'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": [], "module": …}')
 LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and their weights gigabytes

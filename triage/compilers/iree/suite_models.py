@@ -16,11 +16,11 @@ from pydantic.json_schema import SkipJsonSchema
 
 from triage.compilers.iree.random_values import Formula, ModelArguments, RandomTensor
 from triage.compilers.iree.suite_files import LIMITS, Files, SuiteFiles, measured
-from triage.config.document import ConfigDocument, Loc
-from triage.config.schema import MappingFormat, Natural, Positive, Text, Truth
-from triage.config.values import advice, as_written
 from triage.model.case import Artifact, Case, Expectation, Flag, Input, InputKind, Library, Reference, RunSpec
 from triage.model.execution import Stage
+from triage.recipes.document import ConfigDocument, Loc
+from triage.recipes.mapping import MappingFormat, Natural, Positive, Text, Truth
+from triage.recipes.values import advice, as_written
 
 _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.base import Constant, KernelSpec
-from triage.config.document import Written
-from triage.config.values import advice, as_text, as_written
+from triage.recipes.document import Written
 from triage.recipes.matrix import has_placeholder
 from triage.recipes.schema import RecipeFormat
+from triage.recipes.values import advice, as_text, as_written
 
 _ARGUMENT = re.compile(r"[A-Za-z_]\w*")
 _TYPE = re.compile(r"\**(?:k?[iu](?:1|8|16|32|64)|fp(?:8\w*|16|32|64)|bf16|f(?:16|32|64)|tensordesc<.+>|nvTmaDesc)")

@@ -11,8 +11,8 @@ from packaging.version import InvalidVersion, Version
 
 from triage.compilers.base import Constant, KernelSpec, PythonFunction, StandaloneCall, StandaloneCompile
 from triage.compilers.triton.chips import Chip, chip_of
-from triage.config.values import yaml_text
 from triage.model.case import Target
+from triage.recipes.values import yaml_text
 
 SCRIPT = "repro.py"
 _PYTHON = "3.11"  # every release from 2.1 on has a wheel for it

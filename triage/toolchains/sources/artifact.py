@@ -14,11 +14,11 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, ValidationError
 
-from triage.config.schema import Text
-from triage.config.values import as_text
 from triage.git_history import Timeline
 from triage.git_history.refs import links_of
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
+from triage.recipes.mapping import Text
+from triage.recipes.values import as_text
 from triage.toolchains.addresses import host_of, unusable
 from triage.toolchains.archives import extract
 from triage.toolchains.index import Release, newest_wheel

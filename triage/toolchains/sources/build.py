@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from triage.config.schema import Texts, Truth
 from triage.execution.environment import Purpose
 from triage.execution.process import kill_all_with, run_logged
 from triage.execution.streams import Log
@@ -24,6 +23,7 @@ from triage.git_history.checkout import Checkout, GitRunner
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Ending
 from triage.model.progress import Task
+from triage.recipes.mapping import Texts, Truth
 from triage.toolchains.home import disk_errors, remove_tree
 from triage.toolchains.install_cache import USE, fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer

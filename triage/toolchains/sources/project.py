@@ -12,13 +12,13 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from triage.config.document import FileKind, read_document, read_text
-from triage.config.schema import MappingFormat, Text, Texts, content_of
-from triage.config.values import advice
 from triage.git_history import Repository
 from triage.git_history.refs import read_tags, tags_for
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
+from triage.recipes.document import FileKind, read_document, read_text
+from triage.recipes.mapping import MappingFormat, Text, Texts, content_of
+from triage.recipes.values import advice
 from triage.toolchains.sources.artifact import ArtifactsSection
 from triage.toolchains.sources.base import Source, SourceContext
 from triage.toolchains.sources.build import BuildSection

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from triage.config.schema import Text
 from triage.execution.environment import Purpose
 from triage.execution.process import run_logged
 from triage.execution.streams import Log
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
+from triage.recipes.mapping import Text
 from triage.toolchains.home import disk_errors
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
 from triage.toolchains.sources.section import Duration, SourceSection, Variables

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from triage.config.schema import MappingFormat
-from triage.config.values import advice, as_duration, as_list, as_text, as_variables
+from triage.recipes.mapping import MappingFormat
+from triage.recipes.values import advice, as_duration, as_list, as_text, as_variables
 from triage.toolchains.sources.base import Source, SourceContext
 
 

@@ -12,12 +12,12 @@ from typing import ClassVar, Self
 from packaging.version import Version
 from pydantic import Field, model_validator
 
-from triage.config.schema import Text
-from triage.config.values import advice
 from triage.git_history import CommitPosition, Tag, Timeline
 from triage.git_history.refs import day_in, tags_for
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision
+from triage.recipes.mapping import Text
+from triage.recipes.values import advice
 from triage.toolchains.addresses import host_of
 from triage.toolchains.index import Index, ListedWheel, Release, WheelPage
 from triage.toolchains.install import download, install, install_companion, unpack

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from triage.config.document import LOADER, json_as_yaml
 from triage.model.errors import BadFiles, Problem
+from triage.recipes.document import LOADER, json_as_yaml
 
 _WIDTH = 100  # columns; a list on one line becomes one entry a line when it is wider
 

@@ -9,10 +9,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from triage.config.document import ConfigDocument, Loc
-from triage.config.suggestions import closest, did_you_mean
-from triage.config.values import as_list, as_natural, as_positive, as_text, as_truth, yaml_text
 from triage.model.errors import BadFiles, Problem
+from triage.recipes.document import ConfigDocument, Loc
+from triage.recipes.suggestions import closest, did_you_mean
+from triage.recipes.values import as_list, as_natural, as_positive, as_text, as_truth, yaml_text
 
 Text = Annotated[str, BeforeValidator(as_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(as_list)]  # one text stands for a list of one

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from triage.config.document import Written
+from triage.recipes.document import Written
 
 if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from triage.config.suggestions import did_you_mean
 from triage.model.errors import BadFiles, Problem
+from triage.recipes.suggestions import did_you_mean
 
 Loc = tuple[str | int, ...]
 Position = tuple[int, int]  # line and column, from 1; columns count characters

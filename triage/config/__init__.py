@@ -1,1 +1,0 @@
-"""Configuration files: YAML with positions, checked values, and mistakes reported with file:line:column."""
