@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triage.execution.cache import Evidence
+from triage.execution.cache import ResultCache
 
 PATIENCE = 300.0  # seconds for what must happen
 
@@ -163,5 +163,5 @@ class Lab:
         return [line.split(maxsplit=2) for line in file.read_text().splitlines()] if file.exists() else []
 
     def records(self, home: str) -> int:
-        with closing(Evidence(self.folder / f"home-{home}" / "evidence.db")) as evidence:
+        with closing(ResultCache(self.folder / f"home-{home}" / "evidence.db")) as evidence:
             return evidence.count()

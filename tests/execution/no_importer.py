@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from triage.compilers.base import Importer
-from triage.execution.cache import Evidence
+from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs
 from triage.execution.onnx_import import OnnxImporters
 
@@ -14,4 +14,4 @@ from triage.execution.onnx_import import OnnxImporters
 def inputs_without_importer(folder: Path) -> Inputs:
     stop = threading.Event()
     importers = OnnxImporters(Importer("none", ()), tuple, stop, lambda: None)
-    return Inputs(folder / "made", stop, fresh=False, onnx=importers, evidence=Evidence(folder / "imports.db"))
+    return Inputs(folder / "made", stop, fresh=False, onnx=importers, evidence=ResultCache(folder / "imports.db"))

@@ -13,7 +13,7 @@ from tests.execution.no_importer import inputs_without_importer
 from triage.compilers.base import Compiler, Description, Runner
 from triage.compilers.invocation import Invocation
 from triage.compilers.iree.runner import IreeRunner
-from triage.execution.cache import Evidence
+from triage.execution.cache import ResultCache
 from triage.execution.prober import Prober
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Flag, Input, InputKind, Reference, RunSpec, Target
@@ -76,7 +76,7 @@ class Laboratory:
 
     folder: Path
     prober: Prober
-    evidence: Evidence
+    evidence: ResultCache
 
     def plan(self, *steps: str) -> None:
         (self.folder / "plan").write_text("".join(f"{step}\n" for step in steps))
@@ -109,7 +109,7 @@ def lab(tmp_path: Path) -> Laboratory:
     (tmp_path / "m.mlir").write_text("module {}")
     (tmp_path / "compiler").write_text(COMPILER)
     (tmp_path / "compiler").chmod(0o755)
-    return Laboratory(tmp_path, prober_in(tmp_path), Evidence(tmp_path / "evidence.db"))
+    return Laboratory(tmp_path, prober_in(tmp_path), ResultCache(tmp_path / "evidence.db"))
 
 
 def prober_in(folder: Path) -> Prober:
@@ -117,7 +117,7 @@ def prober_in(folder: Path) -> Prober:
     return Prober(
         folder,
         {"script": ScriptFamily()},
-        Evidence(folder / "evidence.db"),
+        ResultCache(folder / "evidence.db"),
         inputs_without_importer(folder),
         threading.Event(),
         runtime=lambda toolchain, _: toolchain.root,

@@ -25,7 +25,7 @@ from triage.classify import packaged_rules
 from triage.classify.rules_file import check_rules
 from triage.classify.scanner import Scanner
 from triage.compilers.registry import recipe_families
-from triage.execution.cache import Evidence, Record, parse_record
+from triage.execution.cache import Record, ResultCache, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader, read_printed
 from triage.model.execution import Captured, Ending, Execution
@@ -106,7 +106,7 @@ def onnx_model(data: bytes, folder: Path) -> None:
 
 def evidence(data: bytes, folder: Path) -> None:
     """What is read as a record can be kept and found."""
-    with closing(Evidence(folder / "evidence.db")) as store:
+    with closing(ResultCache(folder / "evidence.db")) as store:
         for line in data.decode("utf-8", "replace").splitlines():
             with suppress(ValueError):
                 read = parse_record(line)

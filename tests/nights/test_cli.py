@@ -12,7 +12,7 @@ from tests.conftest import Triage
 from tests.nights.documents import FAILURES, case_result, night, nights
 from tests.nights.test_store import HISTORIES
 from triage.cli.nights import open_nights
-from triage.execution.cache import Evidence, Record
+from triage.execution.cache import Record, ResultCache
 from triage.model.execution import Captured, Ending, Execution, Stage
 
 
@@ -60,7 +60,7 @@ def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, triag
     record = night(1, {}, cases=[case_result("wrong", "F", failure=replace(FAILURES["F"], stage=Stage.COMPARE))])
     open_nights().add(record)
     compiled = Execution((), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured())
-    evidence = Evidence(home / "evidence.db", print)
+    evidence = ResultCache(home / "evidence.db", print)
     evidence.add(Record("key", "wrong", "nightly:2026-01-01", "2026-01-01", compiled))
     evidence.close()
     [state] = json.loads(triage("show", "wrong", "--format", "json").stdout)["states"]

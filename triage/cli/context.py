@@ -13,13 +13,13 @@ from pathlib import Path
 from triage.classify import packaged_rules
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_family, recipe_families, suite_cases
-from triage.execution.cache import Evidence
+from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs
 from triage.execution.judge import rules_of
 from triage.execution.onnx_import import OnnxImporters
 from triage.execution.prober import Prober
 from triage.execution.runner import Cluster, ProbeRunner
-from triage.execution.shared_evidence import SharedEvidence
+from triage.execution.shared_cache import SharedCache
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.loader import load_recipes
@@ -47,10 +47,10 @@ def open_runner(
     """
     stop = threading.Event()
     home = open_home()
-    evidence = Evidence(home / "evidence.db", print_stderr, stop)
+    evidence = ResultCache(home / "evidence.db", print_stderr)
     families = Families(cases)
     if url := os.environ.get("TRIAGE_EVIDENCE"):
-        evidence.shared = SharedEvidence(url, print_stderr, stop)
+        evidence.shared = SharedCache(url, print_stderr, stop)
     evidence.trusted = app.trust
     try:
         after = evidence.last_number() if fresh else 0

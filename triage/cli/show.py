@@ -11,7 +11,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.nights import open_nights
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
-from triage.execution.cache import Evidence
+from triage.execution.cache import ResultCache
 from triage.model.errors import BadInput
 from triage.nightly.failures import known_failures
 from triage.nightly.history import NightsHistory, load_history
@@ -34,7 +34,7 @@ def show(
     """Show everything known of a case: its nights, its state on every toolchain, culprit, reproducer, remedies, output."""
     store = open_nights()
     history = load_history(store)
-    evidence = Evidence(open_home() / "evidence.db", print_stderr)
+    evidence = ResultCache(open_home() / "evidence.db", print_stderr)
     try:
         name = _name(history, case)
         records = records_of(evidence, name)

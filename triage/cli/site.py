@@ -12,7 +12,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.nights import open_nights
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
-from triage.execution.cache import Evidence
+from triage.execution.cache import ResultCache
 from triage.report.answer import Answer
 from triage.report.registry import write_report
 from triage.toolchains.home import open_home
@@ -30,7 +30,7 @@ def site(
     """
     from triage.report.site import Site, site_report  # templates and arrays are slow to import
 
-    evidence = Evidence(open_home() / "evidence.db", print_stderr)
+    evidence = ResultCache(open_home() / "evidence.db", print_stderr)
     try:
         written = Site(open_nights(), out, evidence).write()
     finally:

@@ -1,4 +1,7 @@
-"""The result cache: the facts of every run by content, in one append-only SQLite file that several processes share."""
+"""The result cache: the facts of every task by its key, in one SQLite file that several processes share.
+
+A damaged row is a miss, and a file that SQLite calls corrupt is set aside and started anew: whatever is lost is computed again.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from triage.classify import FailingPass
-from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Count, Execution, Finite, utf8
 from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from triage.execution.shared_evidence import SharedEvidence
+    from triage.execution.shared_cache import SharedCache
 
 T = TypeVar("T")
 
@@ -34,7 +37,6 @@ SCHEMA_VERSION = 1
 DAMAGED = ".damaged-"
 _LARGEST_RECORD = 256 << 20  # bytes of JSON
 _PATIENCE = 60.0  # seconds to wait for another process that writes
-_TICK = 0.05  # seconds that SQLite waits by itself, where a stop cannot interrupt it
 _LOOKED_AT = 20  # newest rows of a key, of which the first usable one counts
 
 _SCHEMA = """
@@ -51,12 +53,10 @@ CREATE TABLE IF NOT EXISTS probes (
 CREATE INDEX IF NOT EXISTS probes_key ON probes (key, id);
 CREATE INDEX IF NOT EXISTS probes_case ON probes (case_name, id);
 """
-# Numbers always grow, also from a cache that was set aside or removed to the one that follows it: the first number of a cache
-# is the time in microseconds, and no cache gets a million results a second. NULL lets SQLite take the next number.
+# Numbers always grow, also from a cache that was set aside to the one that follows it: the first one is a time.
 _INSERT = (
     "INSERT OR REPLACE INTO probes (id, digest, key, case_name, toolchain, at, peak_rss_mb, facts) VALUES"
-    " ((SELECT CASE WHEN max(id) IS NULL THEN CAST((julianday() - 2440587.5) * 86400e6 AS INTEGER) END FROM probes),"
-    " ?, ?, ?, ?, ?, ?, ?)"
+    " ((SELECT coalesce(max(id) + 1, ?) FROM probes), ?, ?, ?, ?, ?, ?, ?)"
 )
 # SQLITE_ERROR is "no such column" and the like: a damaged schema, because the statements themselves are known to be right.
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT)
@@ -64,12 +64,7 @@ _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR,
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The facts of one probe. They are judged on every reading, so that better rules apply to old facts.
-
-    key: content address of what was run; failing_pass: the pass that a second run named; runs: how many executions agree
-    with this one; disagreements: how many ended differently; origin: the shared store that it was read from, empty for a result
-    of this machine.
-    """
+    """The facts of one task. They are judged on every reading, so that better rules apply to old facts."""
 
     key: str
     case_name: str
@@ -77,45 +72,48 @@ class Record:
     at: str
     execution: Execution
     failing_pass: FailingPass | None = None
+    """The pass that a second run named."""
     runs: Count = 1
+    """How many executions agree with this one."""
     disagreements: Count = 0
+    """How many ended differently."""
     metrics: Mapping[str, Finite] = field(default_factory=dict)
     origin: str = ""
+    """The shared store that it was read from; empty for a result of this machine."""
 
 
 def key_of(identity: str, input_digest: str, options: Iterable[str], limits: tuple[float, int]) -> str:
-    """Return the content address of a probe: compiler, input bytes, options without paths, limits (seconds, bytes)."""
+    """Return the content key of a compile: compiler, input bytes, options without paths, limits (seconds, bytes)."""
     parts = [identity, input_digest, *options, *(f"{limit:g}" for limit in limits)]
     return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Evidence:
+class ResultCache:
     """The cache. Every call is one transaction; a kill at any moment loses at most the one in progress.
 
-    A damaged row counts as unknown. A file that SQLite calls corrupt is set aside, and a new one started. Results of a shared
-    store are only used while that store is in use.
+    Results of a shared store are used only while that store is in use.
     """
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None, stop: threading.Event | None = None) -> None:
-        """Open or create the file. `warn` receives what the user must know about damage. `stop` ends waiting for other
-        processes: then every call raises Interrupted.
+    def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None) -> None:
+        """Open or create the file. `warn` receives what the user must know about damage.
 
         Raises:
             EnvironmentFailure: the file cannot be written, or a newer version of the program wrote it.
         """
         self._path = path.resolve()
         self._warn = warn
-        self._stop = stop or threading.Event()
         self._lock = threading.Lock()
-        self._damaged = 0
+        self._is_damaged = False
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None  # the file that is open
-        self.shared: SharedEvidence | None = None  # asked for what is unknown here, and sent what is new
-        self.trusted = False  # results of other machines count as own ones
+        self.shared: SharedCache | None = None
+        """Asked for what is unknown here, and sent what is new."""
+        self.trusted = False
+        """Results of other machines count as own ones."""
         self._run(lambda _: None)
 
     def find(self, key: str, after: int = 0) -> Record | None:
-        """Return the newest record of a key whose number is greater than `after`; None when there is no intact one.
+        """Return the newest intact record of a key whose number is greater than `after`.
 
         A result that is unknown here is looked up in the shared store, unless `after` asks for new ones, and kept.
         """
@@ -124,81 +122,83 @@ class Evidence:
             self.add(known)
         return replace(known, origin="") if known and self.trusted else known
 
-    def all(self, key: str, most: int) -> list[Record]:
+    def all(self, key: str) -> list[Record]:
         """Return the newest intact records of a key that this machine made, the newest first."""
-        return [record for record in self._records("key = ?", key, most=most) if self.trusted or not record.origin]
+        return [record for record in self._records("key = ?", key) if self.trusted or not record.origin]
 
     def last_number(self) -> int:
-        """Return the number of the newest record; 0 when there is none. Unlike a date it always grows."""
+        """Return the number of the newest record. Unlike a date it always grows."""
         return int(self._rows("SELECT coalesce(max(id), 0) FROM probes")[0][0])
 
-    def add(self, record: Record) -> None:
-        """Append a record. One that could not be read back is not added, with a warning."""
-        try:
-            text = record_json(record)
-            readable = parse_record(text)
-        except ValueError as error:
-            self._warn(f"the result of {record.case_name} on {record.toolchain} is not cached: {error}")
-            return
-        self.add_read([(text, readable)])
-
-    def add_read(self, rows: Sequence[tuple[str, Record]]) -> None:
-        """Append records, each with the JSON that it was read from, in one transaction."""
+    def add(self, *records: Record) -> None:
+        """Append records. One that could not be read back is not added, with a warning."""
+        rows = []
+        for record in records:
+            try:
+                data = record_json(record).encode()
+                parse_record(data)
+            except ValueError as error:
+                self._warn(f"the result of {record.case_name} on {record.toolchain} is not cached: {error}")
+                continue
+            names = (utf8(record.case_name), utf8(record.toolchain))
+            facts = (record.at, record.execution.peak_rss_mb, zlib.compress(data, 6))
+            rows.append((int(time.time() * 1e6), sha256(data).hexdigest(), record.key, *names, *facts))
 
         def insert(db: sqlite3.Connection) -> None:
             db.execute("BEGIN IMMEDIATE")
             try:
-                for text, record in rows:
-                    data = text.encode()
-                    columns = record.key, record.case_name, record.toolchain, record.at, record.execution.peak_rss_mb
-                    db.execute(_INSERT, (sha256(data).hexdigest(), *columns, zlib.compress(data, 6)))
+                db.executemany(_INSERT, rows)
                 db.execute("COMMIT")
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
         self._run(insert)
-        for _, record in rows:
+        for record in records:
             if self.shared and not record.origin:
                 self.shared.publish(record)
 
     def last_peak_mb(self, case_name: str) -> float | None:
         """Return the memory that a case used when it last ran, on any toolchain, in MiB."""
-        return next((record.execution.peak_rss_mb for record in self._records("case_name = ?", utf8(case_name), most=1)), None)
+        rows = self._rows("SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 1", utf8(case_name))
+        peak = rows[0][0] if rows else None
+        return peak if isinstance(peak, float) and peak >= 0 else None
 
     def newest_of(self, case_name: str) -> tuple[Record, ...]:
         """Return the newest intact record of a case of this name on each toolchain, the latest first."""
         name = utf8(case_name)
         query = "SELECT toolchain FROM probes WHERE case_name = ? GROUP BY toolchain ORDER BY max(id) DESC"
-        toolchains = self._rows(query, name)
-        newest = (next(self._records("case_name = ? AND toolchain = ?", name, toolchain), None) for (toolchain,) in toolchains)
+        newest = (
+            next(self._records("case_name = ? AND toolchain = ?", name, toolchain), None)
+            for (toolchain,) in self._rows(query, name)
+        )
         return tuple(record for record in newest if record)
 
     def count(self) -> int:
         return int(self._rows("SELECT count(*) FROM probes")[0][0])
 
     def close(self) -> None:
-        """Close the file, and report once how many rows were damaged."""
+        """Close the file, and report once if rows were damaged."""
         with self._lock:
             self._close()
-        if self._damaged:
+        if self._is_damaged:
             self._warn("damaged rows in the result cache were counted as unknown")
-            self._damaged = 0
+            self._is_damaged = False
 
-    def _records(self, condition: str, *values: object, most: int = _LOOKED_AT) -> Iterator[Record]:
+    def _records(self, condition: str, *values: object) -> Iterator[Record]:
         """Yield the newest intact records that meet a condition and come from this machine or the shared store in use."""
-        query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC LIMIT {most}"  # noqa: S608 - no user text
+        query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC LIMIT {_LOOKED_AT}"  # noqa: S608 - no user text
         usable = ("", self.shared.url) if self.shared else ("",)
         for digest, facts in self._rows(query, *values):
             try:
                 record = verified(digest, facts)
             except ValueError:
-                self._damaged += 1
+                self._is_damaged = True
                 continue
             if record.origin in usable:
                 yield record
 
-    def _rows(self, query: str, *values: object) -> list[Any]:
+    def _rows(self, query: str, *values: object) -> Sequence[Any]:
         return self._run(lambda db: db.execute(query, values).fetchall())
 
     def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
@@ -206,35 +206,18 @@ class Evidence:
         with self._lock, disk_errors(f"open the result cache {self._path}"):
             try:
                 try:
-                    return self._attempt(action)
+                    return action(self._db or self._connect())
                 except sqlite3.DatabaseError as error:
                     if not self._is_corrupt(error):
                         raise
                 self._set_aside()
-                return self._attempt(action)
+                return action(self._connect())
             except sqlite3.Error as error:
                 raise EnvironmentFailure(f"the result cache {self._path} cannot be used: {error}") from error
 
-    def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """Return the result of an action, which is repeated as long as another process writes."""
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                if self._db is None or _identity(self._path) != self._opened:  # another process set it aside, or removed it
-                    self._connect()
-                assert self._db
-                return action(self._db)
-            except sqlite3.OperationalError as error:
-                is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-                if not is_busy or time.monotonic() > deadline:
-                    raise
-            if self._stop.is_set():
-                raise Interrupted("stopped")
-
-    def _connect(self) -> None:
-        self._close()
-        db = sqlite3.connect(self._path, timeout=_TICK, check_same_thread=False, isolation_level=None)
-        self._db, self._opened = db, _identity(self._path)
+    def _connect(self) -> sqlite3.Connection:
+        self._db = db = sqlite3.connect(self._path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None)
+        self._opened = _identity(self._path)
         db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged row must not hide the others
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         if version > SCHEMA_VERSION:
@@ -247,6 +230,7 @@ class Evidence:
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"{_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION};")
         db.execute("PRAGMA synchronous=NORMAL")
+        return db
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -259,7 +243,7 @@ class Evidence:
     def _close(self) -> None:
         if self._db is not None:
             self._db.close()
-        self._db = self._opened = None
+        self._db = None
 
     def _is_corrupt(self, error: sqlite3.Error) -> bool:
         """Return whether the content of the file is damaged, and not only out of reach."""
@@ -269,7 +253,7 @@ class Evidence:
         return code in _CORRUPT
 
     def _set_aside(self) -> None:
-        """Rename the file and its write-ahead log, unless another process did so meanwhile."""
+        """Rename the file, unless another process did so meanwhile."""
         with self._alone():
             if _identity(self._path) == self._opened:
                 target = self._path.with_name(f"{self._path.name}{DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S.%f}")
@@ -286,39 +270,37 @@ def set_aside_files(path: Path) -> list[Path]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another that took its name; None when there is no file."""
-    try:
-        stat = os.stat(path)  # noqa: PTH116 - twice as fast as the method, and called for every look-up
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
+    """Return what tells a file from another that took its name."""
+    with suppress(OSError):
+        stat = path.stat()
+        return stat.st_dev, stat.st_ino
+    return None
 
 
-def verified(digest: object, facts: object) -> Record:
-    """Return the record of a row. Raises ValueError when it is damaged."""
+def verified(digest: object, facts: object, key: str | None = None) -> Record:
+    """Return the record of a row. Raises ValueError when it is damaged, or has another key than this one."""
     try:
         data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)  # type: ignore[arg-type]
     except (TypeError, zlib.error) as error:
         raise ValueError(f"the row is damaged: {error}") from error
     if sha256(data).hexdigest() != digest:
         raise ValueError("the row does not fit its checksum")
-    return parse_record(data.decode())
+    record = parse_record(data)
+    if key not in (None, record.key):
+        raise ValueError(f"it has the key {record.key}, not {key}")
+    return record
 
 
 def record_json(record: Record) -> str:
     """Return the record as JSON. Lone surrogates, which UTF-8 cannot hold, become `?`. ValueError for NaN and infinity."""
-    values = asdict(record)
-    if not record.origin:
-        del values["origin"]  # as versions wrote it that did not share results
-    text = json.dumps(values, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return utf8(text)
+    return utf8(json.dumps(asdict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False))
 
 
-def parse_record(text: str) -> Record:
+def parse_record(text: str | bytes) -> Record:
     """Read a record from JSON. Fields that an older version did not write have their defaults, unknown ones are ignored.
 
     Raises:
-        ValueError: the text is no JSON, or a field is missing, has another type, or is a number that cannot be stored.
+        ValueError: the text is not JSON, or a field is missing, has another type, or is a number that cannot be stored.
     """
     from pydantic import ValidationError
 

@@ -255,7 +255,7 @@ class DaskExecutor:
         """Keep the answers of jobs that ended and yield their probes. Other jobs are sent again, to another worker."""
         finished = [future for future in futures if future.status == "finished"]
         answers = dict(zip(finished, self.cluster.client.gather(finished), strict=True))
-        kept: list[tuple[str, Record]] = []
+        kept: list[Record] = []
         probes: list[Probe] = []
         for future in futures:
             sent = self._flying.pop(future)
@@ -279,10 +279,10 @@ class DaskExecutor:
                 except EnvironmentFailure:
                     pass
             probes.append(probe or self._failed(sent, "; ".join(f"{name}: {why}" for name, why in sent.problems.items())))
-        self.runner.evidence.add_read(kept)
+        self.runner.evidence.add(*kept)
         yield from probes
 
-    def _judged(self, sent: _Sent, answer: RemoteAnswer, kept: list[tuple[str, Record]]) -> Probe | None:
+    def _judged(self, sent: _Sent, answer: RemoteAnswer, kept: list[Record]) -> Probe | None:
         """Return the probe of an answer, and add its records to those to keep; None when another worker has to make it."""
         texts = [received_facts(text, sent.files) for text in answer.records]
         try:
@@ -292,7 +292,7 @@ class DaskExecutor:
         if answer.problem or not records or tuple(record.key for record in records) != sent.remote.keys[: len(records)]:
             sent.problems[answer.worker] = answer.problem or "it returned no result of the compile that it was sent"
             return None
-        kept += zip(texts, records, strict=True)
+        kept += records
         by_key = {record.key: record for record in records}
         probe = self.runner.prober.judged(sent.task, records[0], by_key.get, records[0].key)
         return replace(probe, cached=answer.cached) if probe else self._failed(sent, "it did not run the compiled program")

@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from triage.execution.cache import Evidence, Record
+from triage.execution.cache import Record, ResultCache
 from triage.execution.claims import Claims
 from triage.execution.environment import settings
 from triage.execution.judge import machine_problem
@@ -55,7 +55,7 @@ class Inputs:
         *,
         fresh: bool,
         onnx: OnnxImporters,
-        evidence: Evidence,
+        evidence: ResultCache,
         delivered: Path | None = None,
     ) -> None:
         """Prepare nothing yet.

@@ -15,7 +15,7 @@ from pathlib import Path
 from uv import find_uv_bin
 
 from triage.compilers.base import Compiler, Importer
-from triage.execution.cache import Evidence, set_aside_files
+from triage.execution.cache import ResultCache, set_aside_files
 from triage.execution.containment import missing_containment, own_cgroup
 from triage.execution.environment import Purpose
 from triage.execution.process import capture, memory, run
@@ -159,7 +159,7 @@ def _cache(registry: ToolchainRegistry) -> MachineCheck:
 
 
 def _evidence(home: Path) -> MachineCheck:
-    store = Evidence(home / "evidence.db")
+    store = ResultCache(home / "evidence.db")
     count = store.count()
     store.close()
     damaged = set_aside_files(home / "evidence.db")

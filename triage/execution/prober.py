@@ -17,7 +17,7 @@ from triage.classify import NO_PASS, PassScanner
 from triage.compilers.base import Compiler, MlirTools
 from triage.compilers.invocation import Invocation
 from triage.execution.artifacts import Artifacts, Download
-from triage.execution.cache import Evidence, Record
+from triage.execution.cache import Record, ResultCache
 from triage.execution.claims import Claims
 from triage.execution.compile_runs import CompileRuns, result_of, state_of
 from triage.execution.compile_task import CompileTask
@@ -37,7 +37,6 @@ from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors
 
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
-_REMEMBERED = 20  # results of one compile that show whether it is steady
 _REFERENCE, _DEFINED_REFERENCE = "reference", "reference with defined results"  # marks of a compile
 _READS_UNWRITTEN = "reads_unwritten"  # the metric of a run whose results depend on memory that was never written to
 
@@ -71,7 +70,7 @@ class Prober:
         self,
         home: Path,
         compilers: Mapping[str, Compiler],
-        evidence: Evidence,
+        evidence: ResultCache,
         inputs: Inputs,
         stop: threading.Event,
         *,
@@ -241,11 +240,11 @@ class Prober:
         task = self._task(case, toolchain)
         if not isinstance(task, CompileTask):
             return False
-        records = [record for record in self._evidence.all(task.key(), _REMEMBERED) if not lacks_names(record.execution)]
+        records = [record for record in self._evidence.all(task.key()) if not lacks_names(record.execution)]
         compiled = [task.probe(record, cached=True) for record in records]
         probes = compiled
         if compiled and isinstance(task.run, RunTask):
-            ran = self._evidence.all(task.run.key(task.key()), _REMEMBERED)
+            ran = self._evidence.all(task.run.key(task.key()))
             probes = [*compiled, *(task.ran(record, compiled[0], cached=True) for record in ran)]
             probes = [probe for probe in probes if probe not in compiled or not isinstance(probe.outcome, Compiled)]
         states = {state_of(probe.outcome) for probe in probes if not isinstance(probe.outcome, Untestable)}

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from triage.execution.cache import Evidence
+from triage.execution.cache import ResultCache
 from triage.execution.judge import MetricThreshold
 from triage.execution.prober import Naming, Prober, Trial
 from triage.execution.process import StopSignal, memory
@@ -178,7 +178,7 @@ class ProbeRunner:
         self,
         registry: ToolchainRegistry,
         prober: Prober,
-        evidence: Evidence,
+        evidence: ResultCache,
         stop: threading.Event,
         *,
         jobs: int | None = None,

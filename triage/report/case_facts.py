@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from triage.bisect.history import plain_status
 from triage.classify import packaged_rules
-from triage.execution.cache import Evidence, Record
+from triage.execution.cache import Record, ResultCache
 from triage.execution.judge import judge
 from triage.model.outcome import FAILING, Failed, Failure, Outcome, Status
 from triage.nightly.store import NightStore
@@ -117,7 +117,7 @@ def excerpt(text: str, line: int | None, toolchain: str, command: str) -> LogExc
     return LogExcerpt(toolchain, command, shown, root, start + len(lines) - len(shown))
 
 
-def records_of(evidence: Evidence | None, case: str) -> tuple[Record, ...]:
+def records_of(evidence: ResultCache | None, case: str) -> tuple[Record, ...]:
     """Return the newest result of a case on each toolchain."""
     return evidence.newest_of(case) if evidence else ()
 

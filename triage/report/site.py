@@ -17,7 +17,7 @@ import numpy as np
 from jinja2 import Environment
 from markupsafe import Markup
 
-from triage.execution.cache import Evidence
+from triage.execution.cache import ResultCache
 from triage.git_history.refs import Links
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, PASSING, Status
@@ -67,7 +67,7 @@ class Site:
 
     store: NightStore
     out: Path
-    evidence: Evidence | None = None
+    evidence: ResultCache | None = None
     title: str = "triage"
     server: str = SERVER
     sizes: list[int] = field(default_factory=list)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from triage.classify import FailingPass
-from triage.execution.cache import SCHEMA_VERSION, Evidence, Record, key_of, record_json, set_aside_files
+from triage.execution.cache import SCHEMA_VERSION, Record, ResultCache, key_of, record_json, set_aside_files
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Captured, Ending, Execution
 
@@ -43,7 +43,7 @@ def numbered(number: int) -> Record:
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("evidence") / "evidence.db"
-    with closing(Evidence(path)) as store:
+    with closing(ResultCache(path)) as store:
         for number in range(COUNT):
             store.add(numbered(number))
     return path
@@ -62,7 +62,7 @@ def statement(path: Path, text: str, *values: object) -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 10**400])
 def test_a_record_that_could_not_be_read_back_is_not_written(tmp_path: Path, number: float) -> None:
     warnings: list[str] = []
-    store = Evidence(tmp_path / "e.db", warnings.append)
+    store = ResultCache(tmp_path / "e.db", warnings.append)
     store.add(replace(record(), execution=replace(record().execution, seconds=number)))
     assert (store.count(), len(warnings)) == (0, 1)
 
@@ -81,14 +81,14 @@ def test_records_of_older_and_newer_versions_are_read(path: Path) -> None:
     text = json.dumps(facts).encode()
     digest = sha256(text).hexdigest()
     statement(path, "UPDATE probes SET digest = ?, facts = ? WHERE key = 'key7'", digest, zlib.compress(text))
-    assert Evidence(path).find("key7") == replace(record("key7"), failing_pass=None, runs=1, metrics={})
+    assert ResultCache(path).find("key7") == replace(record("key7"), failing_pass=None, runs=1, metrics={})
 
 
 def test_a_database_of_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     statement(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = path.read_bytes()
     with pytest.raises(EnvironmentFailure, match="newer version"):
-        Evidence(path)
+        ResultCache(path)
     assert path.read_bytes() == before
 
 
@@ -101,7 +101,7 @@ def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
     data[index] ^= 1 << place.randrange(8)
     path.write_bytes(data)
     try:
-        with closing(Evidence(path)) as store:
+        with closing(ResultCache(path)) as store:
             for number in place.sample(range(COUNT), 10):
                 assert store.find(f"key{number}") in (None, numbered(number))
                 store.last_peak_mb(f"case{number % 4}")
@@ -124,7 +124,7 @@ def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
 def test_a_damaged_row_is_unknown(path: Path, change: str, value: object) -> None:
     statement(path, f"UPDATE probes SET {change} WHERE key = 'key7'", value)
     warnings: list[str] = []
-    with closing(Evidence(path, warnings.append)) as store:
+    with closing(ResultCache(path, warnings.append)) as store:
         assert store.find("key7") is None
         assert store.find("key8") == numbered(8)
         assert len(store.newest_of("case3")) >= 4
@@ -146,7 +146,7 @@ def test_a_corrupt_file_is_set_aside_and_the_run_goes_on(path: Path, damage: obj
     content = damage(path.read_bytes())  # type: ignore[operator]
     path.write_bytes(content)
     warnings: list[str] = []
-    with closing(Evidence(path, warnings.append)) as store:
+    with closing(ResultCache(path, warnings.append)) as store:
         store.find("key1")
         store.add(numbered(100))
         store.newest_of("case0")
@@ -159,7 +159,7 @@ def test_a_corrupt_file_is_set_aside_and_the_run_goes_on(path: Path, damage: obj
 
 def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:9000])
-    stores = [Evidence(path) for _ in range(8)]
+    stores = [ResultCache(path) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: stores[number].add(numbered(100 + number)), range(8)))
     assert all(store.find(f"key{100 + number}") for store in stores for number in range(8))
@@ -169,8 +169,8 @@ def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> No
 def test_a_kill_at_any_moment_keeps_the_finished_records(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from tests.execution.test_evidence import record; from triage.execution.cache import Evidence\n"
-        "store = Evidence(Path(sys.argv[1]))\n"
+        "from tests.execution.test_cache import record; from triage.execution.cache import ResultCache\n"
+        "store = ResultCache(Path(sys.argv[1]))\n"
         "for n in range(100000):\n    store.add(record(str(n)))\n    print(n, flush=True)\n"
     )
     path = tmp_path / "e.db"
@@ -181,4 +181,4 @@ def test_a_kill_at_any_moment_keeps_the_finished_records(tmp_path: Path) -> None
             writer.stdout.readline()
         writer.send_signal(signal.SIGKILL)
         added = writer.stdout.read().split()
-    assert Evidence(path).find(added[-1] if added else "29") is not None
+    assert ResultCache(path).find(added[-1] if added else "29") is not None

@@ -9,7 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -50,7 +50,7 @@ def packed(record: Record) -> bytes:
 
 
 @dataclass
-class SharedEvidence:
+class SharedCache:
     """The shared results at a URL. Safe for several threads.
 
     A problem costs one warning. After three in a row the store is not asked again by this process.
@@ -59,67 +59,62 @@ class SharedEvidence:
     url: str
     warn: Callable[[str], None] = lambda _: None
     stop: threading.Event = field(default_factory=threading.Event)
-    patience: float = _PATIENCE
     _failures: int = 0
     _damaged: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Raises BadInput for a URL that cannot be used, or whose extra is not installed."""
-        self.scheme, _, place = self.url.partition("://")
-        if self.scheme not in _EXTRAS or not place.strip("/"):
+        scheme, _, place = self.url.partition("://")
+        if scheme not in _EXTRAS or not place.strip("/"):
             raise BadInput(f"TRIAGE_EVIDENCE: {self.url!r}: write file:///FOLDER, s3://BUCKET/PREFIX, gs://... or https://...")
-        extra = _EXTRAS[self.scheme]
         try:
             from fsspec import filesystem
 
-            self._files: AbstractFileSystem = filesystem(self.scheme, use_listings_cache=False, skip_instance_cache=True)
+            self._files: AbstractFileSystem = filesystem(scheme, use_listings_cache=False, skip_instance_cache=True)
         except ImportError as error:
-            raise BadInput(f"{self.scheme}:// needs an extra: pip install 'iree-triage[{extra}]' ({error})") from error
-        self._root = f"{self.url if self.scheme in _READ_ONLY else place}".rstrip("/") + f"/{_FOLDER}"
+            raise BadInput(f"{scheme}:// needs an extra: pip install 'iree-triage[{_EXTRAS[scheme]}]' ({error})") from error
+        self._is_read_only, self._is_folder = scheme in _READ_ONLY, scheme == "file"
+        self._streaming = {"block_size": 0, "size": 1} if self._is_read_only else {}
+        self._root = (self.url if self._is_read_only else place).rstrip("/") + f"/{_FOLDER}"
 
     def find(self, key: str) -> Record | None:
-        """Return the result of a key; None when there is none, it is damaged, or the store cannot be reached."""
+        """Return the result of a key, if there is an intact one and the store can be reached."""
         content = self._asked(lambda: self._content(key))
         if not content:
             return None
         digest, _, facts = content.partition(b"\n")
         try:
-            record = verified(digest.decode("ascii", "replace"), facts)
-            problem = "" if record.key == key else f"the object {key} holds the result of {record.key}"
+            record = verified(digest.decode("ascii", "replace"), facts, key)
         except ValueError as error:
-            problem = str(error)
-        if not problem:
-            return replace(record, origin=self.url)
-        if not self._damaged:
-            self.warn(f"a result in {self.url} is damaged and counts as unknown: {problem}")
-        self._damaged.add(key)
-        return None
+            if not self._damaged:
+                self.warn(f"a result in {self.url} is damaged and counts as unknown: {error}")
+            self._damaged.add(key)
+            return None
+        return replace(record, origin=self.url)
 
     def publish(self, record: Record) -> None:
         """Write a result that other machines can use in one step, where there is none or a damaged one."""
-        if self.scheme not in _READ_ONLY and not record.origin and is_portable(record):
+        if not self._is_read_only and is_portable(record):
             self._asked(lambda: self._write(record.key, packed(record)))
 
     def _content(self, key: str) -> bytes:
-        """Return the bytes of an object, empty when there is none; of one that is too large only the first."""
+        """Return the bytes of an object, or the first ones of one that is too large; empty when there is no object."""
+        content = bytearray()
         try:
-            if self.scheme not in _READ_ONLY:
-                return bytes(self._files.cat_file(self._path(key), start=0, end=_LARGEST))
-            content = bytearray()
-            with self._files.open(self._path(key), block_size=0, size=1) as source:
+            with self._files.open(self._path(key), **self._streaming) as source:
                 while len(content) <= _LARGEST and (part := source.read(_PART)):  # a server may go on for ever
                     content += part
-            return bytes(content)
         except FileNotFoundError:
-            return b""
+            pass
+        return bytes(content)
 
     def _write(self, key: str, content: bytes) -> None:
         path = self._path(key)
-        if self.scheme == "file" and not Path(self._root).parent.is_dir():  # perhaps a disk that is not mounted
+        if self._is_folder and not Path(self._root).parent.is_dir():  # perhaps a disk that is not mounted
             raise NotADirectoryError(f"there is no folder {Path(self._root).parent}")
         if key not in self._damaged and self._files.exists(path):
             return
-        if self.scheme == "file":
+        if self._is_folder:
             write_whole(Path(path), content)
         else:  # a bucket shows an object only when all of it is there
             self._files.pipe_file(path, content)
@@ -129,13 +124,13 @@ class SharedEvidence:
         return f"{self._root}/{key[:2]}/{key}"
 
     def _asked(self, action: Callable[[], T]) -> T | None:
-        """Return the answer of the store; None, with a warning, when there is none in time. A thread that hangs is left behind.
+        """Return the answer of the store, if there is one in time; a problem is a warning. A thread that hangs is left behind.
 
         Raises Interrupted when `stop` is set.
         """
         if self._failures >= _FAILURES:
             return None
-        answer, until = Future[T](), time.monotonic() + self.patience
+        answer, until = Future[T](), time.monotonic() + _PATIENCE
 
         def ask() -> None:
             try:
@@ -144,19 +139,16 @@ class SharedEvidence:
                 answer.set_exception(error)
 
         threading.Thread(target=ask, daemon=True).start()
-        while True:
+        while not answer.done() and time.monotonic() < until:
             if self.stop.is_set():
                 raise Interrupted("stopped")
-            try:
-                value = answer.result(min(_TICK, self.patience))
-            except Exception as error:  # whatever the library of a store raises
-                if not answer.done() and time.monotonic() < until:
-                    continue
-                self._failures += 1
-                reason = str(error)[:300] or f"no answer within {self.patience:g} s"
-                last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
-                if self._failures in (1, _FAILURES):
-                    self.warn(f"the shared results at {self.url} cannot be used: {reason}{last}")
-                return None
+            wait([answer], _TICK)
+        error = answer.exception() if answer.done() else TimeoutError(f"no answer within {_PATIENCE:g} s")
+        if error is None:
             self._failures = 0
-            return value
+            return answer.result()
+        self._failures += 1
+        if self._failures in (1, _FAILURES):
+            last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
+            self.warn(f"the shared results at {self.url} cannot be used: {str(error)[:300]}{last}")
+        return None

@@ -17,14 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.bisect.letters import HistoryRunner, case_named, release_refs
-from tests.execution.test_evidence import record
+from tests.execution.test_cache import record
 from triage.bisect.candidates import ReleaseCandidates
 from triage.bisect.result import Answer
 from triage.bisect.search import BisectSearch, run_search
 from triage.cli.app import app
-from triage.execution.cache import Evidence, Record
+from triage.execution.cache import Record, ResultCache
 from triage.execution.runner import ProbeJob
-from triage.execution.shared_evidence import SharedEvidence, is_portable, packed
+from triage.execution.shared_cache import SharedCache, is_portable, packed
 from triage.model.execution import Ending
 from triage.model.outcome import Probe
 
@@ -52,10 +52,10 @@ class Machine:
     warnings: list[str] = field(default_factory=list)
 
     @contextmanager
-    def open(self, *, trusted: bool = False) -> Iterator[Evidence]:
+    def open(self, *, trusted: bool = False) -> Iterator[ResultCache]:
         self.folder.mkdir(exist_ok=True)
-        with closing(Evidence(self.folder / "evidence.db", self.warnings.append)) as evidence:
-            evidence.shared, evidence.trusted = SharedEvidence(self.url, self.warnings.append), trusted
+        with closing(ResultCache(self.folder / "evidence.db", self.warnings.append)) as evidence:
+            evidence.shared, evidence.trusted = SharedCache(self.url, self.warnings.append), trusted
             yield evidence
 
 
@@ -81,7 +81,7 @@ def test_a_result_of_one_machine_is_found_on_another(machines: tuple[Machine, Ma
         assert evidence.find(KEY) == record(KEY), "an own one if trusted"
         evidence.shared = None
         assert evidence.find(KEY) is None, "who leaves the store leaves its results"
-        assert (evidence.last_peak_mb("case"), evidence.newest_of("case")) == (None, ())
+        assert evidence.newest_of("case") == ()
     [file] = [file for file in folder.rglob("*") if file.is_file()]
     assert file.name == KEY
     assert not first.warnings + second.warnings
@@ -119,7 +119,7 @@ def test_a_damaged_result_counts_as_unknown_and_is_replaced(machines: tuple[Mach
         assert evidence.find(KEY) is None
         evidence.add(record(KEY, "again"))
     assert len(second.warnings) == 1
-    assert SharedEvidence(first.url).find(KEY).execution.stderr.head == "again"
+    assert SharedCache(first.url).find(KEY).execution.stderr.head == "again"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_damaged_result_counts_as_unknown_and_is_replaced(machines: tuple[Mach
 )
 def test_what_depends_on_the_machine_is_not_shared(folder: Path, changed: functools.partial[Record]) -> None:
     assert not is_portable(changed(record(KEY)))
-    SharedEvidence(f"file://{folder}").publish(changed(record(KEY)))
+    SharedCache(f"file://{folder}").publish(changed(record(KEY)))
     assert not list(folder.iterdir())
 
 
@@ -142,13 +142,13 @@ def test_a_web_server_is_only_read(folder: Path, machines: tuple[Machine, Machin
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        shared = SharedEvidence(f"http://127.0.0.1:{server.server_port}")
+        shared = SharedCache(f"http://127.0.0.1:{server.server_port}")
         assert shared.find(KEY) == replace(record(KEY), origin=shared.url)
         assert shared.find(sha256(b"other").hexdigest()) is None
         shared.publish(record(sha256(b"other").hexdigest()))
         server.shutdown()
     warnings: list[str] = []
-    gone = SharedEvidence(shared.url, warnings.append)
+    gone = SharedCache(shared.url, warnings.append)
     assert (gone.find(KEY), len(warnings)) == (None, 1)
 
 
@@ -162,7 +162,7 @@ def test_a_bucket_holds_the_results_of_two_homes(tmp_path: Path, monkeypatch: py
     server.start()
     try:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
-        SharedEvidence("s3://bucket/prefix")._files.mkdir("bucket")
+        SharedCache("s3://bucket/prefix")._files.mkdir("bucket")
         first, machine = (Machine(tmp_path / name, "s3://bucket/prefix") for name in "ab")
         with first.open() as evidence:
             evidence.add(record(KEY))
@@ -214,7 +214,7 @@ def test_a_liar_in_the_store_turns_no_red_night_green(tmp_path: Path, folder: Pa
 
     assert nightly("first")[0] == 1
     for file in (file for file in folder.rglob("*") if file.is_file()):
-        told = SharedEvidence(f"file://{folder}").find(file.name)
+        told = SharedCache(f"file://{folder}").find(file.name)
         assert told
         lie = replace(told, execution=replace(told.execution, ending=Ending.EXITED, exit_code=0))
         file.write_bytes(packed(lie))
