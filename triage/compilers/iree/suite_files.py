@@ -3,165 +3,146 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import target_of
-from triage.compilers.iree.random_values import RandomWeights
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.values import ValueText, split_value
-from triage.model.case import Artifact, Case, Flag, Input, Library, RunSpec, Target
+from triage.model.case import Artifact, Case, Flag, Generator, Input, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import ConfigDocument, FileKind, Loc, read_json5
-from triage.recipes.mapping import Format, checked, in_order
+from triage.recipes.mapping import MappingFormat
 
 KIND = FileKind("suite file", 'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": [], "module": …}')
 LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and their weights gigabytes
 _TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
 _STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is read here; the tests' own would be lost
 
-Files = tuple[Artifact, ...]
+
+class SuiteMapping(MappingFormat):
+    """A mapping in a file of a suite."""
+
+    noun: ClassVar[str] = "a suite file"
+
+
+def mistake(document: ConfigDocument, loc: Loc, message: str) -> BadFiles:
+    """The error for a mistake in a file. loc: parts that are not in the file are left out."""
+    return BadFiles([document.problem(document.resolve(loc), message)])
 
 
 class SuiteFiles:
-    """Reads the files of one suite. Every mistake is added to `problems`."""
+    """Reads the files of one suite. The methods raise BadFiles for a mistake; `problems` has those of all files."""
 
     def __init__(self, folder: Path, downloads: Path) -> None:
         """folder: what names of modules are relative to; downloads: where files from URLs are kept."""
         self.folder, self.downloads = folder.absolute(), downloads
         self.problems: list[Problem] = []
-        self._documents: dict[Path, ConfigDocument | None] = {}
-        self._checked: dict[tuple[Path, type[Any]], Any] = {}
+        self._documents: dict[Path, ConfigDocument] = {}
+        self._artifacts: dict[Path, tuple[Artifact, ...]] = {}
 
-    def document(self, file: Path) -> ConfigDocument | None:
-        """Read a JSON file; None if it cannot be read."""
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Add a file's mistakes to `problems`, and go on with the next file."""
+        try:
+            yield
+        except BadFiles as error:
+            self.problems += error.problems
+
+    def document(self, file: Path) -> ConfigDocument:
+        """Read a JSON file."""
         file = file.absolute()
         if file not in self._documents:
-            try:
-                self._documents[file] = read_json5(file, KIND)
-            except BadFiles as error:
-                self.problems += error.problems
-                self._documents[file] = None
+            self._documents[file] = read_json5(file, KIND)
         return self._documents[file]
 
-    def content(self, document: ConfigDocument, model: type[Format]) -> Format | None:
-        """The content of a file; None if it has mistakes."""
-        key = Path(document.path), model
-        if key not in self._checked:
-            self._checked[key] = checked(document, model)
-            self.problems += in_order(document.problems)
-        known: Format | None = self._checked[key]
-        return known
+    def made(self, key: str, name: str, source: str | Generator, *before: Artifact) -> Path:
+        """The path of a file that is downloaded or generated. key: decides its content; before: what it is made of."""
+        path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
+        self._artifacts[path] = (*before, Artifact(path, source))
+        return path
 
-    def report(self, document: ConfigDocument, loc: Loc, message: str, *, at_key: bool = False) -> None:
-        """Add a mistake."""
-        self.problems.append(document.problem(loc, message, at_key=at_key))
+    def artifacts_of(self, *paths: Path) -> tuple[Artifact, ...]:
+        """What has to be obtained before these files are there."""
+        return tuple(artifact for path in paths for artifact in self._artifacts.get(path, ()))
 
-    def kept(self, content: str, name: str) -> Path:
-        """Where a file is kept that is downloaded or generated. content: its address, or what decides it."""
-        return self.downloads / sha256(content.encode()).hexdigest()[:16] / name
+    def download(self, url: str) -> Path:
+        """The path of the file of a URL."""
+        return self.made(url, PurePosixPath(urlsplit(url).path).name or "file", url)
 
-    def download(self, url: str) -> Artifact:
-        """The file of a URL."""
-        return Artifact(self.kept(url, PurePosixPath(urlsplit(url).path).name or "file"), url)
-
-    def file(self, place: str, document: ConfigDocument, loc: Loc) -> tuple[Path, Files]:
-        """The path of a URL, with the artifact to download, or of a file beside the document."""
+    def file(self, place: str, document: ConfigDocument, loc: Loc) -> Path:
+        """The file of a URL or next to the document."""
         if re.match(r"https?://[^/]+/.", place):
-            artifact = self.download(place)
-            return artifact.path, (artifact,)
+            return self.download(place)
         path = (Path(document.path).parent / place).absolute()
         if not path.is_file():
-            self.report(document, loc, f'there is no file "{place}"; write a URL or a path beside this file.')
-        return path, ()
+            raise mistake(document, loc, f'there is no file "{place}"; write a URL or a path next to this file.')
+        return path
 
-    def file_below(self, name: str, document: ConfigDocument, loc: Loc) -> Path | None:
+    def file_below(self, name: str, document: ConfigDocument, loc: Loc) -> Path:
         """A file somewhere below the folder, by its name."""
-        file = next(iter(sorted(self.folder.rglob(name))), None)
-        if file is None:
-            self.report(document, loc, f'there is no file "{name}" below {self.folder}: name a folder that has it as well.')
-        return file
+        for file in sorted(self.folder.rglob(name)):
+            return file
+        raise mistake(document, loc, f'there is no file "{name}" below {self.folder}: name a folder that has it as well.')
 
-    def program(self, place: str, flags: Sequence[str], document: ConfigDocument, loc: Loc) -> Library | None:
-        """A program by its URL or path, with its flags; None if it is not one."""
-        path, artifacts = self.file(place, document, loc)
-        kind = IREE.inputs.get(path.suffix)
-        if kind is None:
-            self.report(document, loc, f'"{path.name}" is not a program: name a file of {", ".join(IREE.inputs)}.')
-            return None
-        return Library(Input(path, kind), tuple(Flag(flag) for flag in flags if not flag.startswith(_STATISTICS)), artifacts)
+    def program(self, place: str, flags: Sequence[str], document: ConfigDocument, loc: Loc) -> Library:
+        """A program by its URL or path, with its flags."""
+        path = self.file(place, document, loc)
+        if path.suffix not in IREE.inputs:
+            raise mistake(document, loc, f'"{path.name}" is not a program: name a file of {", ".join(IREE.inputs)}.')
+        own = tuple(Flag(flag) for flag in flags if not flag.startswith(_STATISTICS))
+        return Library(Input(path, IREE.inputs[path.suffix]), own, self.artifacts_of(path))
 
-    def value(self, text: str, place: str | None, document: ConfigDocument, loc: Loc) -> tuple[str, Files]:
+    def value(self, text: str, place: str | None, document: ConfigDocument, loc: Loc) -> str:
         """A value in the notation of the runtime: `TYPE`, `TYPE=@FILE`, `@FILE`, or a literal. place: the URL of its file."""
-        if place is not None:
-            path, artifacts = self.file(place, document, loc)
-            return str(ValueText(text, str(path), "")), artifacts
         try:
-            parts = split_value(text)
+            parts = split_value(text) if place is None else ValueText(text, place, "")
         except ValueError as error:
-            self.report(document, loc, str(error))
-            return "", ()
-        if parts.file is None:
-            return str(parts), ()
-        path, artifacts = self.file(parts.file, document, loc)
-        return str(replace(parts, file=str(path))), artifacts
-
-    def weights(self, program: Library, seed: int | None) -> tuple[Path, Files]:
-        """Random weights for a program; zeros without a seed."""
-        path = self.kept(f"{program.input.path}\0{seed}", "zero.safetensors" if seed is None else "random.safetensors")
-        drawn = RandomWeights(program.input.path, seed or 0, 0.0 if seed is None else 0.01)
-        return path, (*program.artifacts, Artifact(path, drawn))
+            raise mistake(document, loc, str(error)) from None
+        return text if parts.file is None else str(replace(parts, file=str(self.file(parts.file, document, loc))))
 
     def run(
         self,
-        inputs: Sequence[tuple[str, Files]],
-        expected: Sequence[tuple[str, Files]] = (),
-        weights: Sequence[tuple[str, tuple[Path, Files]]] = (),
+        inputs: Sequence[str],
+        expected: Sequence[str] = (),
+        weights: Sequence[tuple[str, Path]] = (),
         flags: Sequence[str] = (),
+        libraries: Sequence[Library] = (),
     ) -> RunSpec:
         """A run with these values and weights (by scope). Flags that set a tolerance become tolerances."""
-        matches = [match for flag in flags if (match := _TOLERANCE.match(flag))]
+        files = [Path(file) for text in (*inputs, *expected) if (file := split_value(text).file)]
+        tolerances = {flag: match for flag in flags if (match := _TOLERANCE.match(flag))}
         return RunSpec(
-            inputs=tuple(text for text, _ in inputs),
-            expected=tuple(text for text, _ in expected),
-            flags=tuple(flag for flag in flags if not _TOLERANCE.match(flag)),
-            tolerances=tuple({match[1]: float(match[2]) for match in matches}.items()),
+            inputs=tuple(inputs),
+            expected=tuple(expected),
+            flags=tuple(flag for flag in flags if flag not in tolerances),
+            tolerances=tuple({match[1]: float(match[2]) for match in tolerances.values()}.items()),
             limits=LIMITS,
-            parameters=tuple((scope, path) for scope, (path, _) in weights),
-            artifacts=tuple(
-                artifact
-                for files in [*(each[1] for each in (*inputs, *expected)), *(w[1][1] for w in weights)]
-                for artifact in files
-            ),
+            libraries=tuple(libraries),
+            parameters=tuple(weights),
+            artifacts=self.artifacts_of(*files, *(path for _, path in weights)),
         )
 
-    def case(self, recipe: str, name: Path | str, source: Path, program: Library) -> Case:
-        """The case that compiles the program of a test. name: of the test, or its file; source: the file that describes it."""
+    def case(self, recipe: str, program: Library, document: ConfigDocument, name: str = "", limits: Limits = LIMITS) -> Case:
+        """The case that compiles the program of a test. document: describes it; name: of the file when left out."""
         backend, chip = target_of([flag.text for flag in program.flags])
-        if isinstance(name, Path):
-            below = name.relative_to(self.folder) if name.is_relative_to(self.folder) else Path(name.name)
-            name = below.with_suffix("").as_posix()
+        source = Path(document.path).absolute()
+        below = source.relative_to(self.folder) if source.is_relative_to(self.folder) else Path(source.name)
         return Case(
             recipe=recipe,
-            name=name,
+            name=name or below.with_suffix("").as_posix(),
             summary="",
             compiler=IREE.name,
             source=source,
             input=program.input,
             target=Target(backend or "llvm-cpu", chip),
             flags=program.flags,
-            limits=LIMITS,
+            limits=limits,
             artifacts=program.artifacts,
         )
-
-
-def measured(case: Case, run: RunSpec) -> Case:
-    """The case with a run that is measured, also by `bench`."""
-    run = replace(run, measured=True)
-    plain = replace(run, flags=tuple(flag for flag in run.flags if not flag.startswith("--benchmark_")))
-    return replace(case, run=run, benchmarks=(plain,))
