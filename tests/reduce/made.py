@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from triage.compilers.base import StandaloneCompile
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import Reproducer
-from triage.reduce.result import Reduction, SettingChange, SizeChange
+from triage.reduce.result import Reduction, SizeChange
 
 PROGRAM = """module {
   func.func @f(%a: tensor<4xf16>) -> tensor<4xf16> {
@@ -86,27 +87,29 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
             seconds=31.26,
             compile_seconds=20.04,
             probes=tried,
-            others=(OTHER,),
             notes=("it fails in 7 of 8 compiles; a program counts as passing after 3",),
-            changes=(SettingChange("flag", "--iree-opt-level=O3", None), SettingChange("chip", "gfx942", "gfx90a")),
+            changes=("flag --iree-opt-level=O3 is not needed", "chip is gfx90a instead of gfx942"),
         ),
-        failure=OVERFLOW,
         bad=tried[bad],
+        compile=StandaloneCompile(
+            case=case,
+            source="input.mlir",
+            program="iree-compile",
+            options=("--iree-hal-target-backends=rocm", "--iree-hip-target=gfx942", "--iree-x=a b"),
+            release=tried[bad].revision.name,
+            version=tried[bad].version,
+            requirement="iree-base-compiler==3.2.0",
+            failure_class=OVERFLOW.failure_class,
+        ),
         file="input.mlir",
         content=PROGRAM.encode(),
-        source="input.mlir",
-        text=PROGRAM,
-        program="iree-compile",
-        options=("--iree-hal-target-backends=rocm", "--iree-hip-target=gfx942", "--iree-x=a b"),
         ending="exit status 1",
         output="input.mlir:2:3: error: 'func.func' op uses 286720 bytes of shared memory\n  func.func @f(\n  ^\n",
-        package="iree-base-compiler==3.2.0",
     )
 
 
 def with_probes(made: Reproducer, tried: tuple[Probe, ...], bad: Probe) -> Reproducer:
     """The same with other results. bad: the one that fails."""
     assert isinstance(bad.outcome, Failed)
-    failure = bad.outcome.failure
-    reduction = replace(made.reduction, probes=tried, failure=failure, bad=bad.revision)
-    return replace(made, reduction=reduction, failure=failure, bad=bad)
+    reduction = replace(made.reduction, probes=tried, failure=bad.outcome.failure, bad=bad.revision)
+    return replace(made, reduction=reduction, bad=bad)

@@ -12,7 +12,8 @@ import pytest
 
 from tests.conftest import ROOT, Triage
 from triage.cli.context import failure_names, load_cases, one_case
-from triage.reduce.reproducer import open_reproducers, slug
+from triage.reduce.replay import open_reproducers
+from triage.reduce.reproducer import slug
 
 HERE = ROOT / "reproducers"
 FOLDERS = sorted(one for one in HERE.iterdir() if one.is_dir())

@@ -16,7 +16,7 @@ from triage.cli.replay import _exit_of
 from triage.model.errors import BadFiles
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
-from triage.reduce.reproducer import Replay, open_reproducers, replay
+from triage.reduce.replay import Replay, open_reproducers, replay
 from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
 

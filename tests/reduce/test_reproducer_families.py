@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.reduce.made import CASE, reproducer
-from triage.compilers.base import KernelSpec, PythonFunction
+from triage.compilers.base import KernelSpec, PythonFunction, StandaloneCompile
 from triage.model.case import Target
 from triage.reduce.reproducer import Reproducer
 from triage.report.reproducer import reproducer_files
@@ -31,26 +31,24 @@ HOW = KernelSpec(
 )
 
 
-def of_kernel(
-    how: KernelSpec = HOW, version: str = "3.2.0", backend: str = "cuda", failure_class: str = "assertion"
-) -> Reproducer:
+def of_kernel(version: str, backend: str) -> Reproducer:
     made = reproducer()
     tried = tuple(replace(probe, version=version) if probe is made.bad else probe for probe in made.reduction.probes)
     target = Target("cuda", "sm_90") if backend == "cuda" else Target("hip", "gfx942")
-    case = replace(CASE, compiler="triton", spec=how, target=target, flags=(), phase=None)
-    return replace(
-        made,
-        reduction=replace(made.reduction, small=case, probes=tried),
-        failure=replace(made.failure, failure_class=failure_class),
-        bad=tried[2],
-        file="input.py",
-        content=KERNEL.encode(),
+    case = replace(CASE, compiler="triton", spec=HOW, target=target, flags=(), phase=None)
+    compiled = StandaloneCompile(
+        case=case,
         source="input.py",
-        text=KERNEL,
         program="triton",
-        package=f"triton=={version}",
+        options=(),
+        release=version,
+        version=version,
+        requirement=f"triton=={version}",
+        failure_class="assertion",
         function=PythonFunction("k", ("x_ptr", "n", "step", "B", "D")),
     )
+    reduction = replace(made.reduction, small=case, probes=tried, program=KERNEL)
+    return replace(made, reduction=reduction, bad=tried[2], compile=compiled, file="input.py", content=KERNEL.encode())
 
 
 @pytest.mark.parametrize("version", ["2.1.0", "2.3.1", "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"])

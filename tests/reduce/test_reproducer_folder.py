@@ -15,7 +15,7 @@ from tests.reduce.made import CASE, reproducer, with_probes
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Failed
-from triage.reduce.reproducer import without_paths
+from triage.reduce.reproducer import slug, without_paths
 from triage.report.reproducer import reproducer_files, write_reproducer
 
 GOLDEN = Path(__file__).parent / "golden" / "attention-dtype-f16"
@@ -46,7 +46,7 @@ def test_the_recipe_reads_back_as_the_reduced_case(tmp_path: Path, case: Case) -
     made = reproducer(case=case)
     written = write_reproducer(made, tmp_path)
     [read] = load_recipes([written])
-    assert read.name == f"{made.slug}-reduced"
+    assert read.name == f"{slug(case)}-reduced"
     assert (read.target, read.flags, read.phase, read.limits) == (case.target, case.flags, case.phase, case.limits)
     assert read.input.path == written / "input.mlir"
     assert read.expect == (
@@ -63,7 +63,7 @@ def test_the_script_ends_as_the_compiler_does(tmp_path: Path, code: int, body: s
     script = write_reproducer(reproducer(), tmp_path) / "repro.sh"
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     assert subprocess.run([script], env=env, cwd="/", check=False).returncode == code
-    assert (tmp_path / "words").read_text().splitlines() == [*reproducer().options, "input.mlir", "-o", "/dev/null"]
+    assert (tmp_path / "words").read_text().splitlines() == [*reproducer().compile.options, "input.mlir", "-o", "/dev/null"]
     named = {**os.environ, "IREE_COMPILE": str(compiler)}
     assert subprocess.run([script], env=named, check=False).returncode == code
     nothing = subprocess.run([script], env={**os.environ, "IREE_COMPILE": "/none"}, capture_output=True, check=False)
@@ -74,7 +74,8 @@ def test_an_issue_contains_compiler_text_only_as_text() -> None:
     attack = "@main</details> ![x](http://host/x) see #12 ````\n### What happened?"
     made = reproducer()
     probe = replace(made.bad, outcome=Failed(replace(made.failure, headline=attack)))
-    attacked = replace(with_probes(made, (*made.reduction.probes[:2], probe), probe), output=attack, text=f"// {attack}")
+    attacked = with_probes(made, (*made.reduction.probes[:2], probe), probe)
+    attacked = replace(attacked, output=attack, reduction=replace(attacked.reduction, program=f"// {attack}"))
     issue = str(reproducer_files(attacked)["issue.md"])
     assert len(re.findall(r"^(`{5,})\w*\n.*?^\1$", issue, re.DOTALL | re.MULTILINE)) == 2
     outside = re.sub(r"^(`{5,})\w*\n.*?^\1$", "", issue, flags=re.DOTALL | re.MULTILINE)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.reduce.made import OVERFLOW, probes
+from tests.reduce.made import probes
 from triage.model.case import Expectation
 from triage.reduce.reproducer import expectations, span_around
 from triage.report.reproducer import span_text
@@ -25,7 +25,7 @@ from triage.report.reproducer import span_text
 )
 def test_the_span_around_the_bad_version(letters: str, bad: int, text: str) -> None:
     tried = probes(letters)
-    assert span_text(span_around(tried, tried[bad], OVERFLOW.signature)) == text
+    assert span_text(span_around(tried, tried[bad])) == text
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ _OF_COMMAND = {
     },
     "reduce": {
         "--worse": "exchange --good and --toolchain where lower values are worse",
-        "--save-other-failures": "`others` in the JSON names other failures",
-        "--slipped": "`others` in the JSON names other failures",
+        "--save-other-failures": "`triage classify` names the failures of a log",
+        "--slipped": "`triage classify` names the failures of a log",
     },
 }
 

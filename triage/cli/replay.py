@@ -11,8 +11,8 @@ import typer
 from triage.cli.context import check_compilers, failure_names, open_runner, select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import FreshOption, JobsOption, format_option, rev_option
-from triage.reduce.reproducer import Replay, open_reproducers
-from triage.reduce.reproducer import replay as replay_all
+from triage.reduce.replay import Replay, open_reproducers
+from triage.reduce.replay import replay as replay_all
 from triage.report.registry import write_report
 from triage.report.replay import ReplayReport, Replays
 

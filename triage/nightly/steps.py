@@ -23,7 +23,8 @@ from triage.model.outcome import Compiled, Failed, Failure, Outcome
 from triage.nightly.origin import Ends, OriginFinder
 from triage.nightly.result import CaseChangeKind, CaseResult, Divergence, FailureCluster, IssueDraft
 from triage.nightly.run import NightRun
-from triage.reduce.reproducer import RECORD, Reproducer, open_reproducers, replay, reproducer_of, slug
+from triage.reduce.replay import RECORD, open_reproducers, replay
+from triage.reduce.reproducer import Reproducer, reproducer_of, slug
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.remedy.workflow import RemedyRequest, find_remedies
 from triage.toolchains.registry import ToolchainRef
@@ -285,11 +286,12 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> FailureClu
         raise StepFailed(result.reason)
     reproducer = reproducer_of(setting.runner, result, setting.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
-    install = [f"pip install {reproducer.package}"] if reproducer.package else []
+    program = reproducer.reduction.program or ""
+    install = [f"pip install {reproducer.compile.requirement}"] if reproducer.compile.requirement else []
     line = shlex.join(json.loads((folder / RECORD).read_text("utf-8"))["command"])
     draft = IssueDraft(
-        file=reproducer.source,
-        program=reproducer.text if len(reproducer.text) <= _LONGEST_PROGRAM else None,
+        file=reproducer.compile.source,
+        program=program if len(program) <= _LONGEST_PROGRAM else None,
         command="\n".join([*install, line]),
         output=_trimmed(reproducer.output),
     )

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -37,8 +37,6 @@ class Tally:
     cached: int = 0
     seconds: float = 0.0
     """Summed over the compiles."""
-    others: dict[str, Failure] = field(default_factory=dict)
-    """Failures that are not the one to keep, by signature, in the order in which they were found."""
 
 
 class Oracle:
@@ -79,11 +77,11 @@ class Oracle:
         """Return whether the bad toolchain fails on the candidate as it did on the original."""
         for attempt in range(self._baseline.repeats):
             outcome = self._compile(candidate, self.bad, attempt, cancelled).outcome
-            if isinstance(outcome, Failed):
-                # Only the root cause counts: later runs identify it by that.
-                if self._baseline.match(outcome.failure) and self._operation in ("", self._failing(candidate, outcome.failure)):
-                    return True
-                self._record(outcome.failure)
+            # Only the root cause counts: later runs identify it by that.
+            if not isinstance(outcome, Failed) or not self._baseline.match(outcome.failure):
+                continue
+            if self._operation in ("", self._failing(candidate, outcome.failure)):
+                return True
         return False
 
     def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:
@@ -106,10 +104,6 @@ class Oracle:
         if kind := dispatch_kind(str(failure.details.get("function"))):
             return kind
         return (line and self._operation_at(candidate.document, line)) or ""
-
-    def _record(self, failure: Failure) -> None:
-        with self._lock:
-            self.tally.others.setdefault(failure.signature, failure)
 
     def _compile(self, candidate: Candidate, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
         with self._written(candidate) as case:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +12,7 @@ from pydantic import TypeAdapter
 
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
-from triage.model.case import Case, Flag, Target
+from triage.model.case import Case, Flag, RunSpec, Target
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.program import Candidate
@@ -40,20 +38,6 @@ class VersionResult:
     signature: str | None
     headline: str | None
     reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SettingChange:
-    """A flag, a part of the target or an option of a kernel that the reduced program does without. None: it is not set."""
-
-    setting: str
-    before: str | None
-    after: str | None
-
-    def __str__(self) -> str:
-        if self.after is None:
-            return f"{self.setting} {self.before} is not needed"
-        return f"{self.setting} is {self.after}" + (f" instead of {self.before}" if self.before is not None else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +75,9 @@ class Reduction:
     seconds: float = 0.0
     compile_seconds: float = 0.0
     """Summed over the compiles."""
-    others: tuple[Failure, ...] = ()
-    """Other failures that were found."""
     notes: tuple[str, ...] = ()
-    changes: tuple[SettingChange, ...] = ()
+    changes: tuple[str, ...] = ()
+    """Flags, parts of the target and options of a kernel that the smaller program does without, as sentences."""
     reproducer: str | None = None
     """The folder that was written."""
 
@@ -146,46 +129,28 @@ def version_result(probe: Probe) -> VersionResult:
             return VersionResult(name, commit, "untestable", None, None, reason)
 
 
-def setting_changes(original: Case, reduced: Case) -> tuple[SettingChange, ...]:
-    """Return what differs between two cases, apart from their programs."""
-    return tuple(_changes(original, reduced))
-
-
-def _changes(original: Case, reduced: Case) -> Iterator[SettingChange]:
+def setting_changes(original: Case, reduced: Case) -> Iterator[str]:
+    """Yield what differs between two cases, apart from their programs: `chip is gfx908 instead of gfx942`."""
     left = [flag.text for flag in reduced.flags]
     for flag in original.flags:
         if flag.text in left:
             left.remove(flag.text)
         else:
-            yield SettingChange("flag", flag.text, None)
-    yield from (SettingChange("flag", None, text) for text in left)
+            yield f"flag {flag.text} is not needed"
     pairs: list[tuple[str, object, object]] = [
         ("chip", original.target.chip, reduced.target.chip),
         ("devices", original.target.devices, reduced.target.devices),
     ]
     if isinstance(original.spec, KernelSpec) and isinstance(reduced.spec, KernelSpec):
-        old, new = original.spec.options, reduced.spec.options
-        pairs += [(f"option {name}", old.get(name), new.get(name)) for name in dict.fromkeys((*old, *new))]
+        new = reduced.spec.options
+        pairs += [(f"option {name}", value, new.get(name)) for name, value in original.spec.options.items()]
     for name, before, after in pairs:
         if before != after:
-            yield SettingChange(name, *(None if value is None else str(value) for value in (before, after)))
+            yield f"{name} {before} is not needed" if after is None else f"{name} is {after} instead of {before}"
 
 
-@dataclass(frozen=True, slots=True)
-class SavedSettings:
-    """What a reduction changes of the case. function, inputs: how it is run."""
-
-    flags: tuple[Flag, ...]
-    target: Target
-    phase: str | None
-    kernel: KernelSpec | None
-    function: str | None = None
-    inputs: tuple[str, ...] = ()
-
-
-@cache
-def _settings() -> TypeAdapter[SavedSettings]:
-    return TypeAdapter(SavedSettings)
+Settings = tuple[tuple[Flag, ...], Target, str | None, KernelSpec | None, str | None, tuple[str, ...]]
+"""What a reduction changes of the case: flags, target, phase, kernel, and the function and the inputs of its run."""
 
 
 class ReductionFolder:
@@ -199,22 +164,21 @@ class ReductionFolder:
 
     def save(self, candidate: Candidate) -> None:
         """Write the candidate, the program first: settings of an older one still fail on it, or are rejected."""
+        case = candidate.case
+        run = case.run or RunSpec()
+        settings = (case.flags, case.target, case.phase, family_of(case).kernel(case), run.function, run.inputs)
         with disk_errors("keep the reduction"):
             write_whole(self.path / f"best.{candidate.document.suffix}", candidate.document.content)
-            case = candidate.case
-            kernel = family_of(case).kernel(case)
-            settings = SavedSettings(case.flags, case.target, case.phase, kernel)
-            if case.run:
-                settings = replace(settings, function=case.run.function, inputs=case.run.inputs)
-            write_whole(self.path / "settings.json", _settings().dump_json(settings))
+            write_whole(self.path / "settings.json", TypeAdapter(Settings).dump_json(settings))
 
     def best(self, case: Case) -> tuple[Path, Case] | None:
-        """Return the saved program and the case with its settings; None when nothing is saved, or the settings are damaged."""
+        """Return the saved program and the case with its settings, or None if nothing is saved or the settings are damaged."""
         program = next(iter(self.path.glob("best.*")), None)
-        with suppress(OSError, ValueError):
-            saved = _settings().validate_json((self.path / "settings.json").read_bytes(), strict=True)
-            if program:
-                spec = saved.kernel or case.spec
-                run = replace(case.run, function=saved.function, inputs=saved.inputs) if case.run else None
-                return program, replace(case, flags=saved.flags, target=saved.target, phase=saved.phase, spec=spec, run=run)
-        return None
+        try:
+            saved = TypeAdapter(Settings).validate_json((self.path / "settings.json").read_bytes(), strict=True)
+        except (OSError, ValueError):
+            return None
+        flags, target, phase, kernel, function, inputs = saved
+        run = replace(case.run, function=function, inputs=inputs) if case.run else None
+        changed = replace(case, flags=flags, target=target, phase=phase, spec=kernel or case.spec, run=run)
+        return (program, changed) if program else None

@@ -98,10 +98,7 @@ class RunOracle(Oracle):
         assert candidate.case.run is not None
         run = replace(candidate.case.run, expected=expected, reference=None)
         outcome = self._compile(Candidate(candidate.document, replace(candidate.case, run=run)), self.bad, 0, cancelled).outcome
-        if not isinstance(outcome, Failed):
-            return False
-        if outcome.flaky or not self._baseline.match(outcome.failure):
-            self._record(outcome.failure)
+        if not isinstance(outcome, Failed) or outcome.flaky or not self._baseline.match(outcome.failure):
             return False
         return all(self._agree(expected, self._expected(candidate, other, cancelled)) for other in self._references[1:])
 

@@ -280,9 +280,8 @@ class _Reducer:
             invalid=self.test.invalid,
             seconds=round(time.monotonic() - started, 2),
             compile_seconds=round(tally.seconds, 2),
-            others=tuple(tally.others.values()),
             notes=(*self.start.notes, *self.notes, *self.oracle.notes),
-            changes=setting_changes(asked, case),
+            changes=tuple(setting_changes(asked, case)),
         )
 
     def _probe_everywhere(self, small: Case) -> tuple[Probe, ...]:

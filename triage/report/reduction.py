@@ -54,12 +54,11 @@ def _facts(result: Reduction, reproducer: Reproducer) -> Iterator[tuple[str, str
         yield "details", numbers_text(failure)
     yield "signature", failure.signature
     yield "bad", revision_text(result.bad)
-    yield "versions", span_text(span_around(result.probes, reproducer.bad, failure.signature))
+    yield "versions", span_text(span_around(result.probes, reproducer.bad))
     sizes = [(f"{result.unit}s", result.operations), ("lines", result.lines), ("bytes", result.bytes)]
     yield "size", ", ".join(f"{_change(size)} {name}" for name, size in dict(sizes).items())
-    yield from (("changed", str(change)) for change in result.changes)
+    yield from (("changed", change) for change in result.changes)
     yield from (("note", note) for note in result.notes)
-    yield from (("other failure", failure_text(other)) for other in result.others[:3])
     cached = f", {result.cached} cache hits" if result.cached else ""
     cost = f"{result.oracle_calls} compiles in {result.compile_seconds:.1f} s{cached}; {result.seconds:.1f} s in total"
     yield "cost", cost

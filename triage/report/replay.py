@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from triage.reduce.reproducer import Replay, ReplayedVersion, ReplayState
+from triage.reduce.replay import Replay, ReplayedVersion, ReplayState
 from triage.report.document import Block, Document, Inline, Paragraph, Span, Style, Table
 from triage.report.elements import failure_text
 from triage.report.registry import DocumentReport

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triage.compilers.base import RULES_FILE, StandaloneCompile
+from triage.compilers.base import RULES_FILE
 from triage.compilers.registry import family_of
 from triage.execution.judge import rules_of
 from triage.model.case import Case, Flag, Target
@@ -19,7 +19,8 @@ from triage.model.execution import Ending, Limits, Stage
 from triage.model.json_form import as_json
 from triage.model.outcome import Compiled, Failed, Probe, Untestable
 from triage.recipes.values import yaml_text
-from triage.reduce.reproducer import RECIPE, RECORD, Reproducer, VersionSpan, expectations, slug, span_around
+from triage.reduce.replay import RECIPE, RECORD
+from triage.reduce.reproducer import Reproducer, VersionSpan, expectations, slug, span_around
 from triage.report.elements import headline_text, numbers_text, revision_text
 from triage.report.markdown import markdown_templates, plain_templates
 from triage.report.printable import printable
@@ -59,7 +60,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     templates, pages_in_markdown = plain_templates(), markdown_templates()
     templates.filters["scalar"] = lambda text: json.dumps(str(text), ensure_ascii=False)
     case, failure, probes = reproducer.case, reproducer.failure, reproducer.reduction.probes
-    span = span_around(probes, reproducer.bad, failure.signature)
+    span = span_around(probes, reproducer.bad)
     shared: dict[str, Any] = {
         "reproducer": reproducer,
         "case": case,
@@ -70,21 +71,9 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         "headline": headline_text(failure, 400),
     }
     family = family_of(case)
-    compile_ = StandaloneCompile(
-        case=case,
-        source=reproducer.source,
-        program=reproducer.program,
-        options=reproducer.options,
-        release=reproducer.bad.revision.name,
-        version=reproducer.bad.version,
-        requirement=reproducer.package,
-        failure_class=failure.failure_class,
-        function=reproducer.function,
-        run=reproducer.run,
-        runtime=reproducer.runtime,
-    )
-    call, scripts = family.standalone_call(compile_), family.standalone_files(compile_)
-    files: dict[str, str | bytes] = {reproducer.source: reproducer.text, reproducer.file: reproducer.content, **scripts}
+    source, text = reproducer.compile.source, reproducer.reduction.program or ""
+    call, scripts = family.standalone_call(reproducer.compile), family.standalone_files(reproducer.compile)
+    files: dict[str, str | bytes] = {source: text, reproducer.file: reproducer.content, **scripts}
     files |= reproducer.values
     if reproducer.rules is not None:
         files[RULES_FILE] = reproducer.rules
@@ -95,14 +84,15 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         "numbers": numbers_text(failure),
         "good": reproducer.reduction.good,
         "span": span_text(span),
-        "text": reproducer.text if len(reproducer.text) <= _MOST_PASTED else None,
-        "language": _LANGUAGES.get(Path(reproducer.source).suffix, ""),
+        "text": text if len(text) <= _MOST_PASTED else None,
+        "language": _LANGUAGES.get(Path(source).suffix, ""),
         "output": printable(_trimmed(reproducer.output)),  # a CI job may print the file
         "result": _result,
         "revision": revision_text,
     }
     pages: dict[str, dict[str, Any]] = {
         RECIPE: {
+            "slug": slug(case),
             "keys": family.recipe_keys(case),
             "target": _target(case.target),
             "flags": [_flag(flag) for flag in case.flags],

@@ -1,0 +1,207 @@
+"""Reads reproducers from their folders and compiles them again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from annotated_types import MinLen
+from pydantic import BaseModel, ValidationError
+
+from triage.compilers.registry import recipe_families
+from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.model.case import Case
+from triage.model.errors import BadFiles, BadInput, Problem
+from triage.model.outcome import Cause, Compiled, Failure, Probe, Untestable
+from triage.model.revision import Revision
+from triage.recipes.loader import load_recipes
+from triage.reduce.reproducer import LOCAL
+from triage.toolchains.registry import parse_rev
+
+RECORD = "reproducer.json"
+RECIPE = "recipe.yaml"
+Name = Annotated[str, MinLen(1)]
+
+
+class RecordedVersion(BaseModel):
+    """The revision that a reproducer fails on."""
+
+    name: Name
+
+
+class Record(BaseModel):
+    """What is read of `reproducer.json`."""
+
+    case: Name
+    """The name of the case that it was reduced from."""
+    signature: Name
+    bad: RecordedVersion
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReproducer:
+    """A reproducer as its folder records it."""
+
+    folder: Path
+    case: Case
+    """The reduced program."""
+    record: Record
+
+    @property
+    def bad(self) -> str | None:
+        """The revision that it fails on, or None for a compiler that only the recording machine had."""
+        return None if self.record.bad.name == LOCAL else self.record.bad.name
+
+
+def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] | None = None) -> tuple[RecordedReproducer, ...]:
+    """Read the reproducers in `paths`: folders of one reproducer, or folders of such folders (hidden ones are skipped).
+
+    failure_names: the failures that a recipe may expect. Raises BadFiles with the mistakes in all folders.
+    """
+    problems: list[Problem] = []
+    reproducers: dict[Path, RecordedReproducer] = {}
+    for path in paths:
+        folders = [path]
+        if path.is_dir() and not (path / RECORD).exists() and not (path / RECIPE).exists():
+            folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+        if not folders:
+            problems.append(_problem(path, f"contains no reproducer: a folder with {RECORD}, {RECIPE} and the program."))
+        for folder in folders:
+            try:
+                reproducers[folder] = _open(folder, failure_names)
+            except BadFiles as error:
+                problems += error.problems
+    if problems:
+        raise BadFiles(list(dict.fromkeys(problems)))
+    return tuple(reproducers.values())
+
+
+def _open(folder: Path, failure_names: Collection[str] | None) -> RecordedReproducer:
+    if not folder.is_dir():
+        raise BadFiles([_problem(folder, "is not a folder; name a reproducer's folder, or a folder of them.")])
+    path = folder / RECORD
+    try:
+        record = Record.model_validate_json(path.read_bytes(), strict=True)
+        if record.bad.name != LOCAL:
+            parse_rev(record.bad.name, ())
+    except FileNotFoundError as error:
+        raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")]) from error
+    except OSError as error:
+        raise BadFiles([_problem(path, f"cannot be read: {(error.strerror or str(error)).lower()}.")]) from error
+    except ValidationError as error:
+        mistakes = [(".".join(map(str, mistake["loc"])), mistake["msg"]) for mistake in error.errors(include_url=False)]
+        raise BadFiles([_problem(path, f"{key}: {text}." if key else f"{text}.") for key, text in mistakes]) from error
+    except BadInput as error:
+        raise BadFiles([_problem(path, f'"bad": {error}.')]) from error
+    cases = load_recipes([folder / RECIPE], recipe_families(), failure_names)
+    if len(cases) != 1:
+        message = f"has {len(cases)} cases; a reproducer is one program, without a matrix."
+        raise BadFiles([_problem(folder / RECIPE, message)])
+    return RecordedReproducer(folder, cases[0], record)
+
+
+def _problem(path: Path, message: str) -> Problem:
+    return Problem(str(path), None, None, message)
+
+
+class ReplayState(StrEnum):
+    """The result of a reproducer on a version. fixed: it compiles; changed: it fails with another signature."""
+
+    REPRODUCES = "reproduces"
+    FIXED = "fixed"
+    CHANGED = "changed"
+    UNTESTABLE = "untestable"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedVersion:
+    """The result of a reproducer on one version."""
+
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"cause": None}
+
+    toolchain: Revision
+    status: ReplayState
+    failure: Failure | None
+    reason: str | None
+    """Why it is untestable."""
+    seconds: float
+    cached: bool
+    cause: Cause | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A reproducer with its results, in the order in which the versions were named."""
+
+    JSON_PROPERTIES: ClassVar = ("status", "holds")
+
+    reproducer: str
+    """The folder."""
+    case: str
+    """The name of the original case."""
+    signature: str
+    bad: str | None
+    """The recorded version."""
+    versions: tuple[ReplayedVersion, ...]
+
+    @property
+    def status(self) -> ReplayState:
+        """The result on the last version."""
+        return self.versions[-1].status
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the recorded version still fails in the same way, or None if it was not asked or is untestable."""
+        states = [version.status for version in self.versions if version.toolchain.name == self.bad]
+        return None if states in ([], [ReplayState.UNTESTABLE]) else states == [ReplayState.REPRODUCES]
+
+    @property
+    def tested(self) -> bool:
+        """Whether the recorded version was testable or, when it was not asked, any version."""
+        asked = [version for version in self.versions if version.toolchain.name == self.bad] or self.versions
+        return any(version.status is not ReplayState.UNTESTABLE for version in asked)
+
+
+def replay(
+    runner: ProbeRunner,
+    reproducers: Sequence[RecordedReproducer],
+    revs_of: Mapping[str, Sequence[str]] | None = None,
+    *,
+    after: int = 0,
+) -> tuple[Replay, ...]:
+    """Compile each reproducer on its family's revisions in order; a family that `revs_of` lacks is left out.
+
+    Without `revs_of`: on the recorded revision and the newest release. after: number of the last cached result to ignore.
+    """
+    if revs_of is not None:
+        reproducers = [reproducer for reproducer in reproducers if reproducer.case.compiler in revs_of]
+    jobs: list[ProbeJob] = []
+    for reproducer in reproducers:
+        recorded = [reproducer.bad] if reproducer.bad else []
+        texts = revs_of[reproducer.case.compiler] if revs_of is not None else [*recorded, "latest"]
+        refs = {ref.revision.name: ref for ref in (runner.registry.resolve(text, reproducer.case.compiler) for text in texts)}
+        jobs += [ProbeJob(reproducer.case, ref, after=after) for ref in refs.values()]
+    # Two folders may hold recipes of the same name, so the recipe's file identifies a probe.
+    probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(jobs, "replay")}
+    replays = []
+    for one in reproducers:
+        own = [probes[one.case.source, job.ref.revision.name] for job in jobs if job.case.source == one.case.source]
+        versions = tuple(_replayed(one.record.signature, probe) for probe in own)
+        replays.append(Replay(str(one.folder), one.record.case, one.record.signature, one.bad, versions))
+    return tuple(replays)
+
+
+def _replayed(signature: str, probe: Probe) -> ReplayedVersion:
+    outcome = probe.outcome
+    failure = None if isinstance(outcome, Compiled) else outcome.failure
+    state, reason, cause = ReplayState.FIXED, None, None
+    if isinstance(outcome, Untestable):
+        state, reason, cause = ReplayState.UNTESTABLE, outcome.reason, outcome.cause
+    elif signature.startswith("metric:"):  # a number that another machine measured
+        state, reason = ReplayState.UNTESTABLE, "it records a number that grew, and that is not measured again"
+    elif failure:
+        state = ReplayState.REPRODUCES if failure.signature == signature else ReplayState.CHANGED
+    return ReplayedVersion(probe.revision, state, failure, reason, probe.measured.seconds, probe.cached, cause)
