@@ -5,8 +5,9 @@ A check may raise only the errors of the program. It asserts what must hold of a
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,9 @@ from pathlib import Path
 from unittest import mock
 
 import onnx
+import requests
 from onnx import TensorProto, helper
+from urllib3.response import HTTPResponse
 
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
@@ -31,9 +34,8 @@ from triage.mlir.ir_reader import DumpReader, read_printed
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import OnnxDocument, OnnxFrontend, cut
-from triage.toolchains.exchange import Head
-from triage.toolchains.index import WheelPage
-from triage.toolchains.sources.artifact import WorkflowRuns
+from triage.toolchains.index import read_page
+from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts, WorkflowRun
 from triage.toolchains.sources.project import load_project
 from triage.toolchains.workspace import Workspace
 
@@ -124,27 +126,16 @@ def journal(data: bytes, folder: Path) -> None:
     assert journal.read() == entries
 
 
-@dataclass
-class _FakeExchange:
-    """An exchange whose answer is `data`: a status line, headers and a body."""
-
-    data: bytes
-    url: str
-
-    def __enter__(self) -> _FakeExchange:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def head(self) -> Head:
-        first, _, rest = self.data.partition(b"\n")
-        status = int(first) if first.isdigit() and len(first) == 3 else 200
-        headers = BytesHeaderParser().parsebytes(rest.partition(b"\n\n")[0])
-        return Head(self.url, status, "reason", {name: str(value) for name, value in headers.items()})
-
-    def parts(self, _: int) -> Iterator[bytes]:
-        yield self.data.partition(b"\n\n")[2]
+def _response(data: bytes, url: str) -> requests.Response:
+    """An answer made of a status line, headers and a body."""
+    first, _, rest = data.partition(b"\n")
+    response = requests.Response()
+    response.url = url
+    response.status_code = int(first) if first.isdigit() and len(first) == 3 else 200
+    response.reason = "reason"
+    response.headers.update(BytesHeaderParser().parsebytes(rest.partition(b"\n\n")[0]).items())
+    response.raw = HTTPResponse(io.BytesIO(data.partition(b"\n\n")[2]), preload_content=False)
+    return response
 
 
 class _HurriedWorkspace(Workspace):
@@ -156,15 +147,17 @@ def http(data: bytes, folder: Path) -> None:
     """Pages of an index, of nightlies and of the runs and artifacts of a workflow."""
     workspace = _HurriedWorkspace(folder)
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    actions = WorkflowRuns(workspace, "owner/name", "https://api.example")
-    requests: tuple[Callable[[], object], ...] = (
-        WheelPage(workspace, "https://index.example/simple/iree-base-compiler/", "iree-base-compiler").read,
-        lambda: list(actions.runs("ci.yml", now.replace(year=2025), now)),
-        lambda: [artifact.is_expired for artifact in actions.artifacts(1, "linux")],
+    settings = ArtifactsSection(workflow="ci.yml", artifact="linux")
+    actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings, "https://api.example")
+    run = WorkflowRun(id=1, head_sha="0" * 40, status="completed")
+    asked: tuple[Callable[[], object], ...] = (
+        lambda: read_page(workspace, "https://index.example/simple/iree-base-compiler/", "iree-base-compiler"),
+        lambda: list(actions.runs(now.replace(year=2025), now)),
+        lambda: actions._artifact(run),
     )
     failure: Exception | None = None
-    with mock.patch("triage.toolchains.web.Exchange", lambda url, *_: _FakeExchange(data, url)):
-        for request in requests:
+    with mock.patch("requests.Session.get", lambda _, url, **__: _response(data, url)):
+        for request in asked:
             try:
                 request()
             except Exception as error:  # all requests are made; the error that is no error of the program is raised

@@ -15,6 +15,7 @@ from tests.toolchains.hostile import (
     BROKEN_PAGES,
     BROKEN_RUNS,
     BROKEN_WHEELS,
+    MALICIOUS_WHEELS,
     HostileServer,
     http,
     redirect,
@@ -23,7 +24,7 @@ from tests.toolchains.hostile import (
 )
 from triage.cli.app import app
 from triage.toolchains.install_cache import stored
-from triage.toolchains.sources.artifact import WorkflowRuns
+from triage.toolchains.web import Web
 from triage.toolchains.workspace import Workspace
 
 
@@ -89,18 +90,33 @@ def test_a_broken_wheel_ends_with_exit_4_and_leaves_nothing(home: Path, server: 
     assert not [path for path in (home / "toolchains").iterdir() if path.is_dir()]
 
 
-@pytest.mark.parametrize("extra", [{"hashes": {"sha256": "0" * 64}}, {"size": 7}])
-def test_a_wheel_that_is_not_the_announced_one_ends_with_exit_4(
-    home: Path, server: HostileServer, extra: dict[str, object]
-) -> None:
-    server.answers = {"/simple": server.index(**extra), "/wheel": http(wheel({}))}
-    check_failure(call("toolchains", "install", "1.0.0"), server)
+@pytest.mark.parametrize("name", MALICIOUS_WHEELS)
+def test_a_malicious_wheel_writes_only_into_its_folder(home: Path, server: HostileServer, name: str) -> None:
+    server.answers = {"/simple": server.index(), "/wheel": MALICIOUS_WHEELS[name]}
+    assert call("toolchains", "install", "1.0.0").exit_code == 4  # it has no compiler
+    assert not Path("/tmp/triage-was-here").exists()
+    assert not list(home.parent.rglob("triage-was-here"))
+    assert not [path for path in home.rglob("*") if path.is_symlink()]
+
+
+def test_a_wheel_that_is_not_the_announced_one_ends_with_exit_4(home: Path, server: HostileServer) -> None:
+    server.answers = {"/simple": server.index(hashes={"sha256": "0" * 64}), "/wheel": http(wheel({}))}
+    done = call("toolchains", "install", "1.0.0")
+    check_failure(done, server)
+    assert "Hash mismatch" in done.output
     assert not stored(home / "toolchains")
 
 
-def test_a_file_name_that_is_a_path_is_not_offered(home: Path, server: HostileServer) -> None:
-    name = "iree_base_compiler-1.0.0-py3-none-any.x/../../../../../../tmp/triage-was-here.whl"
-    server.answers = {"/simple": server.index(filename=name), "/wheel": http(wheel({}))}
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"filename": "iree_base_compiler-1.0.0-py3-none-any.x/../../../../../../tmp/triage-was-here.whl"},
+        {"url": "http://127.0.0.1:1/a.whl --index-url http://127.0.0.1:2"},
+        {"url": "file:///tmp/iree_base_compiler-1.0.0-py3-none-any.whl"},
+    ],
+)
+def test_a_malicious_name_or_address_is_not_offered(home: Path, server: HostileServer, extra: dict[str, object]) -> None:
+    server.answers = {"/simple": server.index(**extra), "/wheel": http(wheel({}))}
     done = call("toolchains", "install", "1.0.0")
     assert done.exit_code == 4
     assert server.paths == ["/simple/iree-base-compiler/"]
@@ -114,13 +130,11 @@ def test_a_slow_server_ends_with_exit_4(home: Path, server: HostileServer, monke
     check_failure(call("toolchains", "install", "1.0.0"), server)
 
 
-def test_no_other_host_gets_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_TOKEN", "secret")
+def test_no_other_host_gets_the_token(tmp_path: Path) -> None:
     with serve_hostile() as github, serve_hostile() as other:
-        monkeypatch.setenv("GITHUB_API_URL", github.url)
         github.answers = {"/repos": redirect("/moved"), "/moved": redirect(f"{other.url}/zip")}
         other.answers = {"/zip": redirect("/file"), "/file": http(b"data")}
-        WorkflowRuns(Workspace(tmp_path), "a/b").download(7, tmp_path / "archive.zip", "an artifact")
+        Web(Workspace(tmp_path), "secret").download(f"{github.url}/repos/a", tmp_path / "archive.zip", "an artifact")
         assert (tmp_path / "archive.zip").read_bytes() == b"data"
         assert github.tokens == ["Bearer secret"] * 2
         assert other.paths == ["/zip", "/file"]

@@ -119,7 +119,7 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
 def _download(workspace: Workspace, url: str, target: Path) -> None:
     from triage.toolchains.web import Web  # slow to import
 
-    Web(workspace, tries=2).download(url, target, target.name, size=_LARGEST_DOWNLOAD)
+    Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)
 
 
 def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.interpreters import version_of
 from triage.model.errors import EnvironmentFailure
-from triage.toolchains.addresses import unusable, without_password
+from triage.toolchains.web import Web, WebAnswer, unusable, without_password
 from triage.toolchains.workspace import Workspace
 
 # These packages, and those that read settings, are imported where they are used, because importing them takes long.
@@ -22,11 +21,10 @@ if TYPE_CHECKING:
     from packaging.version import Version
     from pypi_simple import DistributionPackage
 
-    from triage.toolchains.web import WebAnswer
-
 PythonVersion = tuple[int, int]
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")  # a file name, and no path
+_ADDRESS = re.compile(r"https?://[!-~]+")  # no spaces: it becomes a word of a requirement
 _CPYTHON = re.compile(r"cp([23])(\d{1,3})", re.ASCII)
 _LARGEST_SIZE = 1 << 45  # bytes; more is a mistake of the index
 _PUBLIC_INDEX = "https://pypi.org/simple/"
@@ -34,15 +32,21 @@ _PUBLIC_INDEX = "https://pypi.org/simple/"
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One version that has a wheel for this platform. size in bytes; python is the wheel's `3.11`; date ISO."""
+    """One version that has a wheel for this platform."""
 
     version: str
     wheel: str
+    """The file name."""
     python: str
+    """The Python version that the wheel is for, such as `3.11`."""
     sha256: str | None
     size: int | None
+    """Bytes."""
     date: str | None
+    """The day of the upload, `YYYY-MM-DD`."""
     yanked: bool = False
+    url: str = ""
+    """The address of the file, without the user and password that the index needs."""
 
     @property
     def prerelease(self) -> bool:
@@ -99,7 +103,7 @@ class Index:
         """`url`: the index; None for the one that the user's settings name."""
         self._workspace = workspace
         self._url = url
-        self._answers: dict[tuple[str, tuple[PythonVersion, ...]], list[ListedWheel]] = {}
+        self._answers: dict[tuple[str, tuple[PythonVersion, ...]], tuple[Release, ...]] = {}
 
     @property
     def url(self) -> str:
@@ -107,41 +111,29 @@ class Index:
         return self._url
 
     def releases(self, distribution: str, pythons: Sequence[PythonVersion] = ()) -> tuple[Release, ...]:
-        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included. `pythons`: the Python
-        versions whose wheels are wanted, best first; of a release without any of them, another wheel is taken. Empty for the
-        version of this program.
+        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included.
+
+        `pythons` are the Python versions whose wheels are wanted, best first (default: this program's). For a release that has
+        none of them, another wheel is chosen.
 
         EnvironmentFailure when the index does not have the distribution, or cannot be reached and never was.
         """
-        return tuple(wheel.release for wheel in self._listed(distribution, tuple(pythons)))
-
-    def address(self, distribution: str, release: Release) -> str:
-        """The address of a release's wheel. EnvironmentFailure when the index no longer lists it."""
-        answers = [listed for (name, _), listed in self._answers.items() if name == distribution]
-        for listed in answers or [self._listed(distribution, (version_of(release.python),))]:
-            for wheel in listed:
-                if (wheel.release.wheel, wheel.release.sha256) == (release.wheel, release.sha256):
-                    return wheel.url
-        raise EnvironmentFailure(f"the package index no longer lists {release.wheel} ({without_password(self.url)})")
-
-    def _listed(self, distribution: str, pythons: tuple[PythonVersion, ...]) -> list[ListedWheel]:
-        key = (distribution, pythons)
+        key = (distribution, tuple(pythons))
         if key not in self._answers:
             from packaging.utils import canonicalize_name
 
             url, shown = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/", without_password(self.url)
-            page = WheelPage(self._workspace, url, distribution)
             try:
-                listed = page.read(pythons)
+                listed = read_page(self._workspace, url, distribution, pythons)
             except PageNotFound as error:
                 raise EnvironmentFailure(f"the package index has no {distribution} ({shown})") from error
             except EnvironmentFailure as error:
-                if not (listed := page.stored()):
+                if not (listed := stored_page(self._workspace, url, distribution)):
                     raise EnvironmentFailure(
                         f"cannot read the package index {shown}: {error}. Installed releases and `path:DIR` work without it; "
                         "set TRIAGE_INDEX_URL to another index"
                     ) from error
-            self._answers[key] = listed
+            self._answers[key] = tuple(listed)
         return self._answers[key]
 
 
@@ -149,60 +141,34 @@ class PageNotFound(EnvironmentFailure):
     """The server has no such page."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedWheel:
-    """A wheel on a page and the address of its file."""
+def read_page(workspace: Workspace, url: str, distribution: str, pythons: Sequence[PythonVersion] = ()) -> list[Release]:
+    """Return the wheels for this platform on a page of a simple index or of links, oldest version first, and store them.
 
-    release: Release
-    url: str
+    Raises:
+        PageNotFound: the server has no such page.
+        EnvironmentFailure: the page cannot be read.
+    """
+    from pypi_simple import ACCEPT_ANY
 
-
-class WheelPage:
-    """A page of a simple index, or any page of links to wheels."""
-
-    def __init__(self, workspace: Workspace, url: str, distribution: str) -> None:
-        self._workspace = workspace
-        self._url = url
-        self._distribution = distribution
-        self._answers = workspace.state.section("listed wheels")
-        self._key = f"{distribution} {url}"
-
-    def read(self, pythons: Sequence[PythonVersion] = ()) -> list[ListedWheel]:
-        """The wheels to take here, oldest version first. The answer is stored.
-
-        Raises:
-            PageNotFound: the server has no such page.
-            EnvironmentFailure: the page cannot be read.
-        """
-        from pypi_simple import ACCEPT_ANY
-
-        from triage.toolchains.web import Web
-
-        answer = Web(self._workspace, tries=2).get(self._url, accept=ACCEPT_ANY)
-        if answer.status != 200:
-            error = PageNotFound if answer.status in (404, 410) else EnvironmentFailure
-            raise error(f"cannot read {without_password(self._url)}: {answer}")
-        listed = wheels_of(answer, self._distribution, pythons)
-        if listed:
-            self._answers.put(self._key, [asdict(wheel) for wheel in listed])
-        return listed
-
-    def stored(self) -> list[ListedWheel]:
-        """The last answer; empty when the page was never read, or another version of the program stored the answer."""
-        with suppress(TypeError, KeyError):
-            return [ListedWheel(Release(**entry["release"]), entry["url"]) for entry in self._answers.get(self._key) or ()]
-        return []
-
-
-def wheels_of(answer: WebAnswer, distribution: str, pythons: Sequence[PythonVersion] = ()) -> list[ListedWheel]:
-    """The wheels for this platform on a page of the index. EnvironmentFailure when it is not a page of links."""
+    answer = Web(workspace, tries=2).get(url, accept=ACCEPT_ANY)
+    if answer.status != 200:
+        error = PageNotFound if answer.status in (404, 410) else EnvironmentFailure
+        raise error(f"cannot read {without_password(url)}: {answer}")
     try:
-        ours = [package for package in _packages(answer, distribution) if belongs(package.project, distribution)]
-        urls = {package.filename: package.url for package in ours}
-        return [ListedWheel(release, urls[release.wheel]) for release in choose_wheels(ours, pythons)]
+        releases = choose_wheels(_packages(answer, distribution), distribution, pythons)
     except Exception as error:  # the parsers of HTML raise more than they document
         reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
-        raise unusable(answer.head.url, f"it is not a page of links: {reason[:300]}") from error
+        raise unusable(answer.url, f"it is not a page of links: {reason[:300]}") from error
+    if releases:
+        workspace.state.section("listed wheels").put(f"{distribution} {url}", [asdict(release) for release in releases])
+    return releases
+
+
+def stored_page(workspace: Workspace, url: str, distribution: str) -> list[Release]:
+    """Return what `read_page` returned last time, or nothing."""
+    with suppress(TypeError):  # stored by another version of the program
+        return [Release(**entry) for entry in workspace.state.section("listed wheels").get(f"{distribution} {url}") or ()]
+    return []
 
 
 def _packages(answer: WebAnswer, distribution: str) -> list[DistributionPackage]:
@@ -212,40 +178,39 @@ def _packages(answer: WebAnswer, distribution: str) -> list[DistributionPackage]
     from pypi_simple import ProjectPage
 
     content = Message()
-    content["Content-Type"] = answer.head.headers.get("Content-Type", "text/html")
+    content["Content-Type"] = answer.headers.get("Content-Type", "text/html")
     match content.get_content_type():
         case "application/vnd.pypi.simple.v1+json":
-            return ProjectPage.from_json_data(from_json(answer.body), answer.head.url).packages
+            return ProjectPage.from_json_data(from_json(answer.body), answer.url).packages
         case "application/vnd.pypi.simple.v1+html" | "text/html":
-            charset = content.get_content_charset()
-            return ProjectPage.from_html(distribution, answer.body, answer.head.url, charset).packages
+            return ProjectPage.from_html(distribution, answer.body, answer.url, content.get_content_charset()).packages
         case other:
             raise ValueError(f"its content type is {other}")
 
 
-def belongs(project: str | None, distribution: str) -> bool:
-    """Whether a file of `project` belongs to the distribution; both names may be spelled in any way that pip accepts."""
-    from packaging.utils import canonicalize_name
-
-    return project is not None and canonicalize_name(project) == canonicalize_name(distribution)
-
-
 def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:
-    """The newest wheel of `distribution` for this platform among file names; None without one."""
+    """Return the newest wheel of `distribution` for this platform among file names."""
     from pypi_simple import DistributionPackage
 
-    wheels = (DistributionPackage.from_json_data({"filename": name, "url": name, "hashes": {}}) for name in names)
-    chosen = choose_wheels(wheel for wheel in wheels if belongs(wheel.project, distribution))
+    wheels = (
+        DistributionPackage.from_json_data({"filename": name, "url": f"https://localhost/{name}", "hashes": {}})
+        for name in names
+    )
+    chosen = choose_wheels(wheels, distribution)
     return chosen[-1] if chosen else None
 
 
-def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[PythonVersion] = ()) -> list[Release]:
-    """For each version the wheel to take here, oldest version first. Without `pythons` our own Python's wheel is
-    preferred because only there an importer written in Python can run; the native compiler in any of them is the same.
+def choose_wheels(
+    packages: Iterable[DistributionPackage], distribution: str, pythons: Sequence[PythonVersion] = ()
+) -> list[Release]:
+    """Return one wheel of each version for this platform, oldest version first.
+
+    Without `pythons` our own Python's wheel is preferred because only there an importer written in Python can run; the native
+    compiler in any of them is the same.
     """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.tags import sys_tags
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+    from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
     wanted = tuple(pythons) or (sys.version_info[:2],)
     platforms = {tag.platform for tag in sys_tags()} | {"any"}
@@ -254,8 +219,10 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
         if package.package_type != "wheel" or not _WHEEL.fullmatch(package.filename):
             continue
         try:
-            _, version, _, tags = parse_wheel_filename(package.filename)
+            name, version, _, tags = parse_wheel_filename(package.filename)
         except (InvalidWheelFilename, ValueError):
+            continue
+        if name != canonicalize_name(distribution) or not _ADDRESS.fullmatch(package.url):
             continue
         try:
             bounds = SpecifierSet(package.requires_python or "")
@@ -273,6 +240,7 @@ def choose_wheels(packages: Iterable[DistributionPackage], pythons: Sequence[Pyt
             size=package.size if package.size and 0 < package.size < _LARGEST_SIZE else None,
             date=package.upload_time.date().isoformat() if package.upload_time else None,
             yanked=package.is_yanked,
+            url=without_password(package.url),
         )
         rank = (-wanted.index(python) if python in wanted else -len(wanted), python)
         if version not in best or rank > best[version][0]:

@@ -1,4 +1,4 @@
-"""Install releases and wheel files into the install cache with uv."""
+"""Install wheels into the install cache. uv downloads, checks and unpacks them."""
 
 from __future__ import annotations
 
@@ -9,61 +9,63 @@ from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
 
-from triage.compilers.base import VERSION, Environment, Packaging, Wheel
+from triage.compilers.base import VERSION, Environment, Packaging
 from triage.compilers.interpreters import interpreter, uv_program, version_of
 from triage.execution.environment import Purpose
 from triage.execution.process import run_logged
 from triage.execution.streams import Log
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
-from triage.toolchains.addresses import host_of
-from triage.toolchains.archives import check_wheel
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install_cache import PLAIN_WHEEL, bytes_below, fill_folder, folder_of, installed_release
+from triage.toolchains.web import host_of, network_seconds
 from triage.toolchains.workspace import Workspace
 
 _UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
 _TYPICAL_WHEEL = 110 << 20  # bytes
-_LARGEST_INSTALL = 32 << 30  # bytes of an install and the wheels that it is made of
-_UV_TIMEOUT = 3600.0  # seconds; dependencies may come over a slow network
+_LARGEST_INSTALL = 32 << 30  # bytes of an install and uv's cache
+_UV_TIMEOUT = 3600.0  # seconds; a slow network may need them
 _TICKS = 4  # of a run between updates of the installed size
 _SIBLINGS = timedelta(days=3)  # packages that are released together are uploaded one after another
 # The package cannot be installed here, today or tomorrow; other errors of uv may be the network's.
-_PERMANENT = re.compile(r"No solution found|requirements are unsatisfiable|has no usable wheels|no wheels are usable")
+_PERMANENT = re.compile(
+    r"No solution found|are unsatisfiable|no usable wheels|no wheels|client error \(4(04|10) |Hash mismatch|"
+    r"\bzip\b|\barchive\b|dist-info|`?METADATA|`?WHEEL|wheel filename|does not match|larger than",
+    re.IGNORECASE,
+)
 
 
-def install(
-    workspace: Workspace, distribution: str, release: Release, index: Index, packaging: Packaging = PLAIN_WHEEL
-) -> Path:
-    """The folder of an installed release, which is installed if it is missing or damaged. Safe beside other processes.
+def install(workspace: Workspace, distribution: str, release: Release, index: str, packaging: Packaging = PLAIN_WHEEL) -> Path:
+    """Return the folder of an installed release. Install it if it is missing or damaged. Safe next to other processes.
+
+    `index` is the address of the index, with the user and password for its files.
 
     Raises:
         EnvironmentFailure: the wheel cannot be downloaded, or the disk is full.
-        Unobtainable: no interpreter here runs it, or its dependencies conflict.
+        Unobtainable: the wheel is gone, damaged or not the announced one, no interpreter here runs it, or its dependencies
+            conflict.
     """
-    folder = folder_of(workspace.toolchains, distribution, release, packaging)
     name = f"{distribution} {release.version}"
 
     def fill(root: Path, scratch: Path) -> Release:
-        if packaging != PLAIN_WHEEL and interpreter(version_of(release.python)) is None:
-            raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
         _require_space(int((release.size or _TYPICAL_WHEEL) * _UNPACKED_PER_WHEEL_BYTE), root, name)
-        url = index.address(distribution, release)
-        wheel = download(workspace, url, release, scratch, name)
-        match packaging:
-            case Wheel():
-                unpack(wheel, host_of(url), release, root, scratch, workspace)
-            case Environment(beside):
-                check_wheel(wheel, f"{wheel.name} from {host_of(url)}")
-                _fill_environment(workspace, wheel, release, beside, root, scratch, index.url)
+        digest = f" --hash=sha256:{release.sha256}" if release.sha256 else ""
+        requirement = f"{distribution} @ {release.url}{digest}"
+        if isinstance(packaging, Environment):
+            _fill_environment(workspace, [requirement], release, packaging, root, scratch, index)
+        else:
+            if packaging.interpreted:
+                _interpreter_for(release, name)
+            install_wheel(workspace, requirement, release, root, scratch, f"{name} from {host_of(release.url)}", index)
         return release
 
-    return fill_folder(workspace, folder.name, name, fill)
+    return fill_folder(workspace, folder_of(workspace.toolchains, distribution, release, packaging).name, name, fill)
 
 
 def install_companion(workspace: Workspace, package: str, version: str, index: Index) -> Path:
-    """The folder of a package that is released beside a compiler: of the compiler's version or, where the package lacks a
-    patch version, the newest one before it.
+    """Return the folder of a package that is released with a compiler.
+
+    It has the compiler's version or, if the package lacks a patch version, the newest one before it.
 
     Raises:
         Unobtainable: the index has none.
@@ -74,93 +76,88 @@ def install_companion(workspace: Workspace, package: str, version: str, index: I
     wanted = Version(version)
     release = installed_release(workspace.toolchains, package, version)
     if release is None:
-        patches = (
-            (parsed, release)
+        patches = [
+            release
             for release in index.releases(package)
-            if (parsed := Version(release.version)) <= wanted
-            and parsed.release[:2] == wanted.release[:2]
+            if Version(release.version) <= wanted
+            and Version(release.version).release[:2] == wanted.release[:2]
             and not release.yanked
-        )
-        _, release = max(patches, key=lambda patch: patch[0], default=(None, None))
-    if release is None:
-        raise Unobtainable(f"the package index has no {package} {version}")
-    return install(workspace, package, release, index)
+        ]
+        if not patches:
+            raise Unobtainable(f"the package index has no {package} {version}")
+        release = max(patches, key=lambda patch: Version(patch.version))
+    return install(workspace, package, release, index.url)
 
 
-def download(workspace: Workspace, url: str, release: Release, scratch: Path, name: str) -> Path:
-    """Download a release's wheel into `scratch`. Raises what `Web.download` raises."""
-    from triage.toolchains.web import Web  # slow to import
+def install_wheel(
+    workspace: Workspace, requirement: str, release: Release, root: Path, scratch: Path, name: str, index: str = ""
+) -> None:
+    """Install one wheel without its dependencies into `root`. It need not be for this program's Python.
 
-    wheel = scratch / release.wheel
-    Web(workspace).download(url, wheel, name, release.sha256, release.size)
-    return wheel
-
-
-def unpack(wheel: Path, origin: str, release: Release, root: Path, scratch: Path, workspace: Workspace) -> None:
-    """Install a wheel file into `root`. `origin`: the host it comes from, for messages.
-
-    Raises:
-        Unobtainable: the file is damaged or malicious.
-        EnvironmentFailure: the disk is full.
+    `requirement` is a line of a requirements file, `name` stands for the wheel in messages, and `index` has the user and
+    password for the wheel's server.
     """
-    name = f"{wheel.name} from {origin}"
-    _require_space(check_wheel(wheel, name), root, name)
     command = [*pip_install(scratch), "--no-deps", "--target", str(root), "--python-version", release.python]
-    command += ["--no-index", "--offline", "--no-config", str(wheel)]
-    try:
-        run_uv(command, name, root, scratch, workspace)
-    except EnvironmentFailure as error:
-        if "no space left" in str(error):
-            raise
-        raise Unobtainable(str(error)) from error
+    _run_requirements(command, [requirement], name, root, scratch, workspace, index)
 
 
 def _fill_environment(
-    workspace: Workspace, wheel: Path, release: Release, beside: Sequence[str], root: Path, scratch: Path, index: str
+    workspace: Workspace,
+    requirements: Sequence[str],
+    release: Release,
+    packaging: Environment,
+    root: Path,
+    scratch: Path,
+    index: str,
 ) -> None:
     """Make a virtual environment of a wheel and its dependencies, which uv takes from the index."""
-    from triage.toolchains.web import network_seconds  # slow to import
-
-    _make_environment(root, release.python, scratch, workspace)
-    requirements = scratch / "requirements.txt"
-    requirements.write_text("\n".join((wheel.as_uri(), *(text.replace(VERSION, release.version) for text in beside))) + "\n")
-    command = [*pip_install(scratch), "--python", str(root / "bin" / "python"), "--default-index", index]
-    command += ["-r", str(requirements)]
-    as_of: list[str] = []
+    program = _interpreter_for(release, release.wheel)
+    # The environment may be moved, because the install cache moves complete folders.
+    make = [uv_program(), "venv", "--relocatable", "--no-project", "--no-config", "--clear", "--python", str(program)]
+    run_uv([*make, str(root)], f"Python {release.python}", root, scratch, workspace)
+    command = [*pip_install(scratch), "--python", str(root / "bin" / "python")]
+    lines = [*requirements, *(text.replace(VERSION, release.version) for text in packaging.beside)]
+    name = f"{release.wheel} with its dependencies from {host_of(index)}"
     if release.date is not None:  # every install of the release gets the dependencies of its day
         until = date.fromisoformat(release.date) + _SIBLINGS
-        as_of = ["--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
-    name, seconds = f"{wheel.name} with its dependencies from {host_of(index)}", network_seconds() or _UV_TIMEOUT
-    try:
-        run_uv([*command, *as_of], name, root, scratch, workspace, seconds)
-    except Unobtainable:
-        if not as_of:
-            raise
-        # The index has no dates for some files, so that uv excludes them. Today's dependencies are better than none.
-        run_uv(command, name, root, scratch, workspace, seconds)
+        dated = [*command, "--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
+        try:
+            return _run_requirements(dated, lines, name, root, scratch, workspace, index)
+        except Unobtainable:
+            # The index has no dates for some files, so that uv excludes them. Today's dependencies are better than none.
+            pass
+    return _run_requirements(command, lines, name, root, scratch, workspace, index)
 
 
-def _make_environment(root: Path, python: str, scratch: Path, workspace: Workspace) -> None:
-    """A virtual environment that may be moved, because the install cache moves complete folders."""
-    program = interpreter(version_of(python))
-    command = [uv_program(), "venv", "--relocatable", "--no-project", "--no-config", "--clear"]
-    run_uv([*command, "--python", str(program), str(root)], f"Python {python}", root, scratch, workspace)
+def _interpreter_for(release: Release, name: str) -> Path:
+    program = interpreter(version_of(release.python))
+    if program is None:
+        raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
+    return program
 
 
 def pip_install(scratch: Path) -> list[str]:
     """Return the start of a command that installs packages. scratch: a folder for uv's cache."""
-    # The cache is removed with the scratch folder. Files from a shared cache would be hard links: damage to an install would
-    # damage the copy it is restored from, and pruning would free nothing.
+    # uv links files from its cache. The cache is removed with the scratch folder, so that damage to an install damages no copy
+    # that others are made from, and pruning frees the space.
     command = [uv_program(), "pip", "install", "--only-binary", ":all:", "--cache-dir", str(scratch / "cache")]
     return [*command, "--no-progress", "--color", "never"]
 
 
-def run_uv(
-    command: list[str], name: str, root: Path, scratch: Path, workspace: Workspace, timeout: float = _UV_TIMEOUT
+def _run_requirements(
+    command: list[str], lines: Sequence[str], name: str, root: Path, scratch: Path, workspace: Workspace, index: str
 ) -> None:
-    """Run an install command of uv under a time limit and a size limit of the new folder `root`."""
+    (scratch / "requirements.txt").write_text("".join(f"{line}\n" for line in lines))
+    run_uv([*command, "-r", str(scratch / "requirements.txt")], name, root, scratch, workspace, index)
+
+
+def run_uv(command: list[str], name: str, root: Path, scratch: Path, workspace: Workspace, index: str = "") -> None:
+    """Run an install command of uv under a time limit and a size limit of the new folder `root`.
+
+    `index` is the default index (empty: that of uv's settings). Other users cannot read a password in it.
+    """
     task = workspace.progress.task(f"install {name}", total=None)
-    ticks = count()
+    ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
 
     def watch_size() -> None:
         if next(ticks) % _TICKS == 0:
@@ -171,8 +168,16 @@ def run_uv(
 
     try:
         with Log(scratch / "uv.log") as log:
+            env = {"UV_DEFAULT_INDEX": index} if index else {}
             execution = run_logged(
-                command, log, scratch, purpose=Purpose.INSTALL, stop=workspace.stop, timeout=timeout, on_tick=watch_size
+                command,
+                log,
+                scratch,
+                purpose=Purpose.INSTALL,
+                env=env,
+                stop=workspace.stop,
+                timeout=timeout,
+                on_tick=watch_size,
             )
     finally:
         task.finish()
@@ -189,8 +194,8 @@ def _reason(log: Path, staging: Path) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any("No space left" in line for line in lines):
         return f"no space left on the disk of {staging.parent}"
-    reasons = [line for line in lines if not line.lower().startswith(("warning", "using", "resolved"))]
-    return " ".join(reasons[-6:])[:600] or "uv gave no reason"
+    reasons = [line for line in lines if not line.lower().startswith(("warning", "using", "resolved", "downloading"))]
+    return " ".join(re.sub("^(error|cause): ", "", line) for line in reasons[-6:])[:600] or "uv gave no reason"
 
 
 def _require_space(need: int, root: Path, name: str) -> None:

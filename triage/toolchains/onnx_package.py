@@ -32,8 +32,7 @@ def provide_onnx(workspace: Workspace) -> Path | None:
             with TemporaryDirectory(dir=folder.parent) as scratch:
                 draft = Path(scratch) / "packages"
                 command = [*pip_install(Path(scratch)), "--python", sys.executable, "--target", str(draft)]
-                command += ["--default-index", index_url(), *_PACKAGES]
-                run_uv(command, "onnx", draft, Path(scratch), workspace)
+                run_uv([*command, *_PACKAGES], "onnx", draft, Path(scratch), workspace, index_url())
                 draft.rename(folder)
     sys.path.append(str(folder))
     invalidate_caches()

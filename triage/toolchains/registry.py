@@ -360,7 +360,7 @@ class ToolchainRegistry:
         if ref.release is not None:
             if (reason := compiler.unsupported(ref.release.version)) is not None:
                 raise Unobtainable(reason)
-            return install(self.workspace, compiler.distribution, ref.release, self.index, compiler.packaging)
+            return install(self.workspace, compiler.distribution, ref.release, self.index.url, compiler.packaging)
         return ref.bring() if ref.bring else ref.path or Path()
 
     def _compiler(self, family: str) -> Compiler:

@@ -1,56 +1,72 @@
-"""HTTP requests to servers that are slow, limit their callers, break off or lie."""
+"""HTTP requests for pages, answers of an API and files. uv downloads wheels itself."""
 
 from __future__ import annotations
 
-import hashlib
 import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlsplit
 
-from urllib3.exceptions import InvalidHeader
-from urllib3.util import Retry
-
-from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.toolchains.addresses import host_of, unusable
-from triage.toolchains.exchange import BrokenOff, Exchange, Head
+from triage.model.errors import BadInput, EnvironmentFailure, Interrupted, TriageError, Unobtainable
 from triage.toolchains.home import disk_errors
 from triage.toolchains.workspace import Workspace
 
 if TYPE_CHECKING:  # slow to import
+    import requests
     from pydantic import BaseModel
 
     Model = TypeVar("Model", bound=BaseModel)
 
-TRIES = 4
+_TIMEOUT = (10, 30)  # seconds to connect; seconds between two bytes
+_SECONDS = 120.0  # for a request, and more for a long answer
+_SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
 _BACKOFF = (0.0, 1.0, 2.0)  # seconds before the second try, the third, and each later one
 _PATIENCE = 90.0  # seconds; a rate limit that lasts longer is reported instead of waited for
 _DEFAULT_WAIT = 60.0  # seconds, for a limit that does not say when it ends
 _LONGEST_WAIT = 366 * 86400.0  # seconds
+_PART = 1 << 16  # bytes
 _MIB = 1 << 20
-_SECONDS = 120.0  # for a request, and more for a long answer
-_SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
 _LARGEST_PAGE = 64 << 20  # bytes
 _LARGEST_FILE = 4 << 30  # bytes, where nothing announces the size
+_REASONS = ("Connection refused", "Name or service not known", "timed out", "certificate", "Connection reset")
+
+
+def host_of(url: str) -> str:
+    """Return the host and port of an address, or the address itself if it is not valid."""
+    try:
+        return without_password(urlsplit(url).netloc) or url
+    except ValueError:
+        return without_password(url)
+
+
+def without_password(url: str) -> str:
+    """Return an address without the user and password that it may contain."""
+    return re.sub(r"(^|//)[^/]*@", r"\1", url, count=1)
+
+
+def unusable(url: str, reason: str) -> EnvironmentFailure:
+    """Return the error for an answer in an unexpected form."""
+    return EnvironmentFailure(f"{host_of(url)} gave an unusable answer: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class WebAnswer:
     """An answer of any status but a server error or a rate limit."""
 
-    head: Head
-    body: bytes = b""
-
-    @property
-    def status(self) -> int:
-        return self.head.status
+    url: str
+    """The address after redirects."""
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
 
     def parse(self, model: type[Model]) -> Model:
-        """The body as JSON. EnvironmentFailure when it has another form."""
+        """Return the body as JSON. EnvironmentFailure when it has another form."""
         from pydantic import ValidationError
 
         try:
@@ -58,119 +74,135 @@ class WebAnswer:
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in problem["loc"])
-            raise unusable(self.head.url, f"{place}: {problem['msg']}" if place else problem["msg"]) from error
+            raise unusable(self.url, f"{place}: {problem['msg']}" if place else problem["msg"]) from error
 
-    @property
-    def message(self) -> str:
-        """The server's own message behind a colon; nothing where it does not answer with one in JSON."""
+    def __str__(self) -> str:
+        """Return the status, and the server's own message if the body is JSON with one."""
         from pydantic_core import from_json
 
         try:
             content = from_json(self.body)
         except ValueError:
-            return ""
-        return f": {str(content['message'])[:200]}" if isinstance(content, dict) and "message" in content else ""
-
-    def __str__(self) -> str:
-        return f"{self.status} {self.head.reason}"
+            content = None
+        message = f": {str(content['message'])[:200]}" if isinstance(content, dict) and "message" in content else ""
+        return f"{self.status} {self.reason}{message}"
 
 
 class Web:
     """GET requests, tried again after broken connections, server errors and short rate limits."""
 
-    def __init__(self, workspace: Workspace, token: str | None = None, tries: int = TRIES) -> None:
+    def __init__(self, workspace: Workspace, token: str | None = None, tries: int = 4) -> None:
         """`token`: a bearer token, which no other host gets when a server redirects to it."""
         self._workspace = workspace
         self._token = token
         self._tries = tries
 
-    def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str | None = None) -> WebAnswer:
-        """The answer of a page or an API.
+    def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str = "*/*") -> WebAnswer:
+        """Return the answer of a page or an API.
 
         Raises:
             EnvironmentFailure: the server cannot be reached, is too slow, still answers with an error or a rate limit, or its
                 answer is too long or not HTTP.
         """
-        address = f"{url}?{urlencode(params)}" if params else url
-        return self._persist(address, {"Accept": accept} if accept else {}, _read)
 
-    def download(self, url: str, target: Path, name: str, sha256: str | None = None, size: int | None = None) -> None:
-        """Download a file. `name` stands for it in messages; `size`: its bytes, where a list announced them.
+        def read(response: requests.Response) -> bytes:
+            return b"".join(self._parts(response, _LARGEST_PAGE))
+
+        return self._persist(url, {"Accept": accept}, read, params)
+
+    def download(self, url: str, target: Path, name: str, largest: int = _LARGEST_FILE) -> None:
+        """Download a file. `name` stands for it in messages.
 
         Raises:
-            Unobtainable: the file is gone, or has another digest than `sha256`.
-            EnvironmentFailure: the server refuses it, is too slow, sends too much, or breaks off each time.
+            Unobtainable: the file is gone.
+            EnvironmentFailure: the server refuses it, is too slow, sends more than `largest` bytes, or breaks off each time.
         """
 
-        def save(exchange: Exchange) -> WebAnswer:
-            head = exchange.head()
-            if head.status != 200:
-                return WebAnswer(head, b"".join(exchange.parts(_LARGEST_PAGE)))
-            digest = self._save(exchange, head, target, name, size or _LARGEST_FILE)
-            if sha256 and digest != sha256:
-                raise Unobtainable(
-                    f"{name} from {host_of(head.url)} is another file than announced: its sha256 is {digest}, not {sha256}"
-                )
-            return WebAnswer(head)
+        def save(response: requests.Response) -> bytes:
+            if response.status_code != 200:
+                return b"".join(self._parts(response, _LARGEST_PAGE))
+            length = response.headers.get("Content-Length", "")
+            total = int(length) / _MIB if length.isascii() and length.isdecimal() and len(length) < 16 else None
+            task = self._workspace.progress.task(f"download {name} (MiB)", total=total)
+            try:
+                with disk_errors(f"download {name}"), target.open("wb") as sink:
+                    for part in self._parts(response, largest):
+                        sink.write(part)
+                        task.advance(len(part) / _MIB)
+            finally:
+                task.finish()
+            return b""
 
         answer = self._persist(url, {"Accept-Encoding": "identity"}, save)
         if answer.status in (404, 410):
             raise Unobtainable(f"{name} is gone from {host_of(url)} ({answer.status})")
         if answer.status != 200:
-            raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {answer}{answer.message}")
+            raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {answer}")
 
-    def _persist(self, url: str, headers: Mapping[str, str], attempt: Callable[[Exchange], WebAnswer]) -> WebAnswer:
+    def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
+        """Yield the body, decoded. EnvironmentFailure when it is too long or comes too slowly."""
+        begun, received, seconds, host = time.monotonic(), 0, network_seconds(), host_of(response.url)
+        # `read1` returns the bytes that are there, where `iter_content` waits until a part is full.
+        while part := response.raw.read1(_PART, decode_content=True):
+            received += len(part)
+            if received > largest:
+                raise EnvironmentFailure(f"{host} sends more than the {largest} bytes that are allowed here")
+            if time.monotonic() - begun > (seconds or _SECONDS + received / _SLOWEST):
+                raise EnvironmentFailure(f"{host} is too slow: {received} bytes; TRIAGE_NETWORK_TIMEOUT=2h allows more time")
+            if self._workspace.stop.is_set():
+                raise Interrupted("stopped")
+            yield part
+
+    def _persist(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        take: Callable[[requests.Response], bytes],
+        params: Mapping[str, str | int] | None = None,
+    ) -> WebAnswer:
+        import requests
+        from urllib3.exceptions import ProtocolError, ReadTimeoutError
+
+        auth = self._sign if self._token else None
         for number in range(1, self._tries + 1):
             is_last, wait = number == self._tries, _BACKOFF[min(number, len(_BACKOFF)) - 1]
             try:
-                with Exchange(url, headers, self._token, self._workspace.stop, _time_limit()) as exchange:
-                    answer = attempt(exchange)
-            except BrokenOff as error:
+                with (
+                    requests.Session() as session,
+                    session.get(url, params=params, headers=headers, auth=auth, timeout=_TIMEOUT, stream=True) as response,
+                ):
+                    answer = WebAnswer(
+                        response.url, response.status_code, response.reason or "", response.headers, take(response)
+                    )
+            except TriageError:
+                raise
+            except (requests.ConnectionError, requests.Timeout, ProtocolError, ReadTimeoutError) as error:
                 if is_last:
-                    raise EnvironmentFailure(f"{error} ({number} attempts)") from error
+                    reason = f"cannot reach {host_of(url)}: {_reason(error)} ({number} attempts)"
+                    raise EnvironmentFailure(reason) from error
+            except Exception as error:  # whatever a broken answer or address makes the libraries raise
+                raise unusable(url, _reason(error)) from error
             else:
-                limit = _limit_seconds(answer.status, answer.head.headers)
+                limit = _limit_seconds(answer.status, answer.headers)
                 if limit is None and answer.status < 500:
                     return answer
                 if limit is not None and (is_last or limit > _PATIENCE):
                     until = datetime.fromtimestamp(time.time() + limit).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
-                    raise EnvironmentFailure(f"rate limit of {host_of(url)} exceeded until {until}{answer.message}")
+                    raise EnvironmentFailure(f"rate limit of {host_of(url)} exceeded until {until}: {answer}")
                 if is_last:
-                    raise EnvironmentFailure(f"{host_of(url)} has an error: {answer}{answer.message}")
+                    raise EnvironmentFailure(f"{host_of(url)} has an error: {answer}")
                 wait = wait if limit is None else limit
             self._workspace.pause(wait)
         raise AssertionError
 
-    def _save(self, exchange: Exchange, head: Head, target: Path, name: str, limit: int) -> str:
-        """The sha256 of the bytes that were saved."""
-        length = _number(head.headers.get("Content-Length", ""))
-        if length is not None and length > limit:
-            raise EnvironmentFailure(f"{host_of(head.url)} sends {length} bytes for {name}; {limit} are allowed")
-        task = self._workspace.progress.task(f"download {name} (MiB)", total=length and length / _MIB)
-        digest = hashlib.sha256()
-        try:
-            with disk_errors(f"download {name}"), target.open("wb") as sink:
-                for part in exchange.parts(limit):
-                    sink.write(part)
-                    digest.update(part)
-                    task.advance(len(part) / _MIB)
-        finally:
-            task.finish()
-        return digest.hexdigest()
-
-
-def _read(exchange: Exchange) -> WebAnswer:
-    return WebAnswer(exchange.head(), b"".join(exchange.parts(_LARGEST_PAGE)))
-
-
-def _time_limit() -> Callable[[int], float]:
-    """The seconds that one request may take, from the bytes that it has received."""
-    seconds = network_seconds()
-    return lambda received: seconds or _SECONDS + received / _SLOWEST
+    def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add the token; as a header of the session it would lose against a .netrc file."""
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
 
 
 def network_seconds() -> float | None:
-    """The limit that the user sets for one request. BadInput when it is no duration."""
+    """Return the limit that the user sets for one request. BadInput when it is not a duration."""
     from triage.recipes.values import parse_duration
 
     text = os.environ.get("TRIAGE_NETWORK_TIMEOUT")
@@ -181,20 +213,17 @@ def network_seconds() -> float | None:
 
 
 def _limit_seconds(status: int, headers: Mapping[str, str]) -> float | None:
-    """Seconds until the server's limit ends; None when it answers with no limit."""
-    if status not in (403, 429):
-        return None
-    if after := headers.get("Retry-After"):
-        try:
-            return min(Retry().parse_retry_after(after), _LONGEST_WAIT)
-        except (InvalidHeader, ValueError, TypeError, OverflowError):
-            return _DEFAULT_WAIT
-    if headers.get("X-RateLimit-Remaining") == "0" and "X-RateLimit-Reset" in headers:
-        reset = _number(headers["X-RateLimit-Reset"])
-        return _DEFAULT_WAIT if reset is None else min(max(reset - time.time(), 0) + 1, _LONGEST_WAIT)
-    return _DEFAULT_WAIT if status == 429 else None
+    """Return the seconds until the server's rate limit ends, or None if the answer is not a rate limit."""
+    after, reset = headers.get("Retry-After", ""), headers.get("X-RateLimit-Reset", "")
+    if status == 429 or (status == 403 and after):
+        return min(float(after), _LONGEST_WAIT) if re.fullmatch(r"[0-9]{1,9}", after) else _DEFAULT_WAIT
+    if status == 403 and headers.get("X-RateLimit-Remaining") == "0":
+        seconds = float(reset) - time.time() if re.fullmatch(r"[0-9]{1,15}", reset) else _DEFAULT_WAIT
+        return min(max(seconds, 0) + 1, _LONGEST_WAIT)
+    return None
 
 
-def _number(text: str) -> int | None:
-    """A number in a header; None where it is none that makes sense."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
+def _reason(error: Exception) -> str:
+    """Return the part of a long network error that says what happened."""
+    text = str(error) or type(error).__name__
+    return next((part for part in _REASONS if part in text), text[:200])

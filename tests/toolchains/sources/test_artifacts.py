@@ -10,7 +10,7 @@ from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, a
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.install_cache import is_intact
-from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts, WorkflowRuns, token_for
+from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts, token_for
 from triage.toolchains.workspace import Workspace
 
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
@@ -34,7 +34,7 @@ def wheel(tmp_path: Path) -> bytes:
 
 def source(workspace: Workspace, **choices: object) -> CommitArtifacts:
     settings = ArtifactsSection(**({"workflow": "pkgci.yml", "artifact": ARTIFACT, "branch": "main"} | choices))
-    return CommitArtifacts(workspace, WorkflowRuns(workspace, "iree-org/iree"), "iree-base-compiler", settings)
+    return CommitArtifacts(workspace, "iree-org/iree", "iree-base-compiler", settings)
 
 
 def created(timeline: Timeline, index: int) -> str:
@@ -87,8 +87,8 @@ def test_an_artifact_is_obtained_once(github: LoopbackGitHub, timeline: Timeline
     assert github.asked["artifacts"] == 1  # remembered
 
 
-def test_all_pages_are_read_and_a_capped_search_is_split(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes, monkeypatch: pytest.MonkeyPatch
+def test_all_pages_of_all_searches_are_read(
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
 ) -> None:
     for number in range(260):
         github.run(f"{number:040x}", "2025-06-05T00:00:00Z")
@@ -96,10 +96,7 @@ def test_all_pages_are_read_and_a_capped_search_is_split(
     for index in range(10):
         run(github, timeline, index, wheel)
     assert len(source(workspace).offers(timeline, range(10))) == 10
-    assert github.asked["runs"] == 6
-    monkeypatch.setattr("triage.toolchains.sources.artifact._MAX_RESULTS", 300)
-    github.cap = 300
-    assert len(source(workspace).offers(timeline, range(10))) == 10
+    assert github.asked["runs"] == 7  # two searches, of a week each
 
 
 @pytest.mark.parametrize(

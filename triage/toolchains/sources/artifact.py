@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import shutil
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, ClassVar, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -19,28 +21,29 @@ from triage.git_history.refs import links_of
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.recipes.mapping import Text
 from triage.recipes.values import as_text
-from triage.toolchains.addresses import host_of, unusable
-from triage.toolchains.archives import extract
+from triage.toolchains.home import disk_errors
 from triage.toolchains.index import Release, newest_wheel
-from triage.toolchains.install import unpack
+from triage.toolchains.install import install_wheel
 from triage.toolchains.install_cache import fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
 from triage.toolchains.sources.section import SourceSection, Url
-from triage.toolchains.web import Web
+from triage.toolchains.web import Web, host_of, unusable
 from triage.toolchains.workspace import Workspace
 
 _DEFAULT_SECONDS = 25.0  # until there are timings
 _BEFORE = timedelta(hours=6)  # clocks differ
 _AFTER = timedelta(days=3)  # a commit may wait before it is pushed, and a run before it is created
+_SEARCHED = timedelta(days=7)  # by one search, because the API lists at most _MAX_RESULTS for each
 _PARALLEL = 8  # requests
 
 PUBLIC_API = "https://api.github.com"
 _JSON = "application/vnd.github+json"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _PAGE_SIZE = 100
-_MAX_RESULTS = 1000  # that the API lists for a search by date
-_MAX_PAGES = 500  # of all searches for the commits of a range
+_MAX_RESULTS = 1000
 _MAX_RUNS = 10  # of one commit
+# What zipfile raises for archives that are cut off or changed.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError)
 
 
 class ArtifactsSection(SourceSection):
@@ -73,132 +76,7 @@ class ArtifactsSection(SourceSection):
         api = self.api
         if api is None and links is not None and urlsplit(links.web).hostname != "github.com" and self.repository is None:
             api = f"{links.web.removesuffix(links.slug).rstrip('/')}/api/v3"  # of a GitHub Enterprise server
-        actions = WorkflowRuns(context.workspace, slug, api)
-        return CommitArtifacts(context.workspace, actions, context.distribution or "", self)
-
-
-class CommitArtifacts:
-    """Artifacts of a workflow by head commit."""
-
-    name = "artifacts"
-
-    def __init__(self, workspace: Workspace, actions: WorkflowRuns, distribution: str, settings: ArtifactsSection) -> None:
-        self._workspace = workspace
-        self._actions = actions
-        self._distribution = distribution
-        self._settings = settings
-        self._kind = f"artifacts:{actions.slug}"
-        self._known = workspace.state.section("artifacts")
-
-    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """One for each commit that the workflow ran on. Expired, failed and running ones are untestable."""
-        if not indices:
-            return ()
-        index_by_sha = {timeline.commits[index].sha: index for index in indices}
-        runs = self._runs(timeline, indices, index_by_sha)
-        ready = [run for attempts in runs.values() for run in attempts if self._is_ready(run)]
-        artifacts = self._artifacts_of(ready)
-        return [self._offer(timeline, index, runs[sha], artifacts) for sha, index in index_by_sha.items() if sha in runs]
-
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:
-        if offer.untestable is not None:
-            raise Unobtainable(offer.untestable)
-        name = f"{self._settings.artifact} of {offer.revision.name[:10]}"
-        folder = self._folder(offer.item).name if package is None else f"{self._folder(offer.item).name}-{package}"
-
-        def fill(root: Path, scratch: Path) -> None:
-            with self._workspace.costs.timing(self._kind):
-                archive = scratch / "artifact.zip"
-                self._actions.download(int(offer.item), archive, name)
-                release = self._extract(archive, scratch, name, package)
-                archive.unlink()
-                unpack(scratch / release.wheel, name, release, root, scratch, self._workspace)
-
-        return fill_folder(self._workspace, folder, name, fill)
-
-    def _folder(self, artifact: str) -> Path:
-        return self._workspace.toolchains / f"artifact-{self._actions.slug.replace('/', '-')}-{artifact}"
-
-    def _runs(self, timeline: Timeline, indices: range, shas: Mapping[str, int]) -> dict[str, list[WorkflowRun]]:
-        """The runs by commit of the range, the newest first."""
-        times = [datetime.fromisoformat(timeline.commits[index].date).astimezone(UTC) for index in indices]
-        since, until = min(times) - _BEFORE, max(times) + _AFTER
-        runs: dict[str, list[WorkflowRun]] = {}
-        for run in self._actions.runs(self._settings.workflow, since, until, self._settings.branch):
-            if run.sha in shas:
-                known = runs.setdefault(run.sha, [])
-                if run not in known and len(known) < _MAX_RUNS:
-                    known.append(run)
-        return runs
-
-    def _is_ready(self, run: WorkflowRun) -> bool:
-        return run.status == "completed" and (self._settings.runs == "any" or run.conclusion == "success")
-
-    def _artifacts_of(self, runs: Sequence[WorkflowRun]) -> dict[int, WorkflowArtifact]:
-        """The artifact by run. Stored ones are not requested again: they change only by expiring."""
-        key = f"{self._actions.slug} {self._settings.artifact}"
-        known: dict[str, WorkflowArtifact] = {}
-        for attempt, entry in (self._known.get(key) or {}).items():
-            with suppress(ValidationError):  # stored by another version of the program
-                known[attempt] = WorkflowArtifact.model_validate(entry)
-        missing = [run for run in runs if run.attempt not in known]
-        if missing:
-            task = self._workspace.progress.task("artifacts", total=len(missing))
-            with self._workspace.threads(_PARALLEL) as pool:
-                for run, artifact in zip(missing, pool.map(self._request, missing), strict=True):
-                    if artifact is not None:
-                        known[run.attempt] = artifact
-                    task.advance()
-            task.finish()
-            with suppress(EnvironmentFailure):
-                self._known.put(key, {attempt: artifact.model_dump(mode="json") for attempt, artifact in known.items()})
-        return {run.id: known[run.attempt] for run in runs if run.attempt in known}
-
-    def _request(self, run: WorkflowRun) -> WorkflowArtifact | None:
-        try:
-            artifacts = self._actions.artifacts(run.id, self._settings.artifact)
-        except Unobtainable:  # the run was deleted
-            return None
-        return max(artifacts, key=lambda artifact: artifact.id, default=None)
-
-    def _offer(
-        self, timeline: Timeline, index: int, runs: Sequence[WorkflowRun], known: Mapping[int, WorkflowArtifact]
-    ) -> Offer:
-        artifacts = [artifact for run in runs if self._is_ready(run) and (artifact := known.get(run.id))]
-        for artifact in artifacts:
-            is_installed = is_intact(self._folder(str(artifact.id)))
-            if is_installed or not artifact.is_expired:
-                seconds = 0.0 if is_installed else self._workspace.costs.seconds(self._kind, _DEFAULT_SECONDS)
-                return commit_offer(self.name, timeline, index, seconds, str(artifact.id))
-        return commit_offer(self.name, timeline, index, 0.0, "", self._why_not(runs, artifacts))
-
-    def _why_not(self, runs: Sequence[WorkflowRun], expired: Sequence[WorkflowArtifact]) -> str:
-        workflow, artifact = self._settings.workflow, self._settings.artifact
-        if expired:
-            when = expired[0].expires_at
-            return f"its {artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
-        newest = runs[0]
-        if newest.status != "completed":
-            return f"its run of {workflow} is not finished ({(newest.status or 'unknown').replace('_', ' ')})"
-        if not self._is_ready(newest):
-            return f"its run of {workflow} ended as {newest.conclusion}"
-        return f"its run of {workflow} left no {artifact}"
-
-    def _extract(self, archive: Path, scratch: Path, name: str, package: str | None) -> Release:
-        """Extract the wheel for this platform: the compiler's, or that of another package."""
-        pattern, releases = "*.whl" if package else self._settings.wheel, []
-
-        def choose(members: list[str]) -> str:
-            named = (member for member in members if fnmatchcase(member, pattern))
-            release = newest_wheel(named, package or self._distribution)
-            if release is None:
-                listed = ", ".join(members[:5]) or "nothing"
-                raise Unobtainable(f"{name} has no {package or pattern} for this platform; it contains {listed}")
-            releases.append(release)
-            return release.wheel
-
-        extract(archive, scratch, name, choose)
-        return releases[0]
+        return CommitArtifacts(context.workspace, slug, context.distribution or "", self, api)
 
 
 Id = Annotated[int, Field(gt=0, lt=1 << 63)]
@@ -206,24 +84,20 @@ Name = Annotated[str, Field(max_length=300)]
 
 
 class WorkflowRun(BaseModel, frozen=True):
-    """One run of a workflow. `status` is `queued`, `completed` and so on; `conclusion` is `success` and so on, None before the
-    end.
-    """
+    """One run of a workflow."""
 
     id: Id
     sha: Name = Field(alias="head_sha")
     status: Name | None
+    """`queued`, `in_progress`, `completed` and so on."""
     conclusion: Name | None = None
+    """`success`, `failure` and so on, once it is completed."""
     run_attempt: Id = 1
-
-    @property
-    def attempt(self) -> str:
-        """Unique among the attempts of all runs: a new attempt removes the artifacts of the one before."""
-        return f"{self.id}.{self.run_attempt}"
+    """A new attempt removes the artifacts of the one before."""
 
 
 class WorkflowArtifact(BaseModel, frozen=True):
-    """What a run left under a name."""
+    """The files that a run left under a name."""
 
     id: Id
     name: Name
@@ -232,7 +106,7 @@ class WorkflowArtifact(BaseModel, frozen=True):
 
     @property
     def is_expired(self) -> bool:
-        """Whether it cannot be downloaded any more."""
+        """Whether it can no longer be downloaded."""
         return self.expired or (self.expires_at is not None and self.expires_at <= datetime.now(UTC))
 
 
@@ -253,79 +127,174 @@ class ArtifactsPage(BaseModel):
 Page = TypeVar("Page", RunsPage, ArtifactsPage)
 
 
-class WorkflowRuns:
-    """The workflow runs of one GitHub repository. `api`: the base of the REST API; None for GITHUB_API_URL, else the public
-    one.
-    """
+class CommitArtifacts:
+    """Artifacts of a workflow by head commit."""
 
-    def __init__(self, workspace: Workspace, slug: str, api: str | None = None) -> None:
-        self.slug = slug
-        self.api = (api or os.environ.get("GITHUB_API_URL") or PUBLIC_API).rstrip("/")
-        self._token = token_for(self.api, os.environ)
+    name = "artifacts"
+
+    def __init__(
+        self, workspace: Workspace, slug: str, distribution: str, settings: ArtifactsSection, api: str | None = None
+    ) -> None:
+        """`api`: the base of the REST API (default: GITHUB_API_URL, else the public one)."""
+        self._workspace = workspace
+        self._slug = slug
+        self._distribution = distribution
+        self._settings = settings
+        self._api = (api or os.environ.get("GITHUB_API_URL") or PUBLIC_API).rstrip("/")
+        self._token = token_for(self._api, os.environ)
         self._web = Web(workspace, self._token)
+        self._kind = f"artifacts:{slug}"
+        self._known = workspace.state.section("artifacts")
 
-    def runs(self, workflow: str, since: datetime, until: datetime, branch: str | None = None) -> Iterator[WorkflowRun]:
-        """The runs created between two times, the newest first. EnvironmentFailure when they cannot be listed."""
-        return self._runs(workflow, since, until, branch, itertools.count(1))
+    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
+        """Return one for each commit that the workflow ran on. Expired, failed and running ones are untestable."""
+        if not indices:
+            return ()
+        index_by_sha = {timeline.commits[index].sha: index for index in indices}
+        times = [datetime.fromisoformat(timeline.commits[index].date).astimezone(UTC) for index in indices]
+        runs: dict[str, list[WorkflowRun]] = {}  # of each commit, the newest first
+        for run in self.runs(min(times) - _BEFORE, max(times) + _AFTER):
+            if run.sha in index_by_sha:
+                known = runs.setdefault(run.sha, [])
+                if run not in known and len(known) < _MAX_RUNS:
+                    known.append(run)
+        ready = [run for attempts in runs.values() for run in attempts if self._is_ready(run)]
+        task = self._workspace.progress.task("artifacts", total=len(ready))
+        artifacts: dict[int, WorkflowArtifact] = {}
+        with self._workspace.threads(_PARALLEL) as pool:
+            for run, artifact in zip(ready, pool.map(self._artifact, ready), strict=True):
+                if artifact is not None:
+                    artifacts[run.id] = artifact
+                task.advance()
+        task.finish()
+        return [self._offer(timeline, index, runs[sha], artifacts) for sha, index in index_by_sha.items() if sha in runs]
 
-    def _runs(
-        self, workflow: str, since: datetime, until: datetime, branch: str | None, requests: Iterator[int]
-    ) -> Iterator[WorkflowRun]:
-        span = f"{since.astimezone(UTC):{_TIME}}..{until.astimezone(UTC):{_TIME}}"
-        filters: Mapping[str, str] = {"created": span, "branch": branch} if branch else {"created": span}
-        path = f"actions/workflows/{quote(workflow, safe='')}/runs"
-        for page in self._pages(path, filters, RunsPage):
-            if next(requests) > _MAX_PAGES:
-                raise unusable(self.api, f"{workflow} has more than {_MAX_PAGES} pages of runs in this range; set `branch:`")
-            if page.total_count > _MAX_RESULTS and until - since > timedelta(minutes=1):
-                middle = since + (until - since) / 2
-                yield from self._runs(workflow, middle, until, branch, requests)
-                yield from self._runs(workflow, since, middle - timedelta(seconds=1), branch, requests)
-                return
-            yield from page.entries
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:
+        if offer.untestable is not None:
+            raise Unobtainable(offer.untestable)
+        name = f"{self._settings.artifact} of {offer.revision.name[:10]}"
 
-    def artifacts(self, run: int, name: str) -> list[WorkflowArtifact]:
-        """The artifacts of a run with this name."""
-        pages = self._pages(f"actions/runs/{run}/artifacts", {"name": name}, ArtifactsPage)
-        return [artifact for page in pages for artifact in page.entries if artifact.name == name]  # old servers do not filter
+        def fill(root: Path, scratch: Path) -> None:
+            with self._workspace.costs.timing(self._kind):
+                archive = scratch / "artifact.zip"
+                self._download(offer.item, archive, name)
+                release = self._extract(archive, scratch, name, package)
+                archive.unlink()
+                requirement = f"{package or self._distribution} @ {(scratch / release.wheel).as_uri()}"
+                install_wheel(self._workspace, requirement, release, root, scratch, name)
 
-    def download(self, artifact: int, target: Path, name: str) -> None:
-        """Download an artifact's zip archive. Unobtainable when it expired, EnvironmentFailure without permission."""
-        if self._token is None:
-            raise EnvironmentFailure(
-                f"{host_of(self.api)} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)"
-            )
-        self._web.download(f"{self.api}/repos/{self.slug}/actions/artifacts/{artifact}/zip", target, name)
+        folder = self._folder(offer.item).name
+        return fill_folder(self._workspace, f"{folder}-{package}" if package else folder, name, fill)
+
+    def _folder(self, artifact: str) -> Path:
+        return self._workspace.toolchains / f"artifact-{self._slug.replace('/', '-')}-{artifact}"
+
+    def _is_ready(self, run: WorkflowRun) -> bool:
+        return run.status == "completed" and (self._settings.runs == "any" or run.conclusion == "success")
+
+    def _offer(
+        self, timeline: Timeline, index: int, runs: Sequence[WorkflowRun], known: Mapping[int, WorkflowArtifact]
+    ) -> Offer:
+        artifacts = [artifact for run in runs if (artifact := known.get(run.id))]
+        for artifact in artifacts:
+            is_installed = is_intact(self._folder(str(artifact.id)))
+            if is_installed or not artifact.is_expired:
+                seconds = 0.0 if is_installed else self._workspace.costs.seconds(self._kind, _DEFAULT_SECONDS)
+                return commit_offer(self.name, timeline, index, seconds, str(artifact.id))
+        workflow, newest = self._settings.workflow, runs[0]
+        if artifacts:
+            when = artifacts[0].expires_at
+            reason = f"its {self._settings.artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
+        elif newest.status != "completed":
+            reason = f"its run of {workflow} is not finished ({(newest.status or 'unknown').replace('_', ' ')})"
+        elif not self._is_ready(newest):
+            reason = f"its run of {workflow} ended as {newest.conclusion}"
+        else:
+            reason = f"its run of {workflow} left no {self._settings.artifact}"
+        return commit_offer(self.name, timeline, index, 0.0, "", reason)
+
+    def runs(self, since: datetime, until: datetime) -> Iterator[WorkflowRun]:
+        """Yield the runs created between two times, the newest first. EnvironmentFailure when they cannot be listed."""
+        workflow, branch = self._settings.workflow, self._settings.branch
+        while since < until:
+            begin = max(since, until - _SEARCHED)
+            filters = {"created": f"{begin:{_TIME}}..{until:{_TIME}}"} | ({"branch": branch} if branch else {})
+            for page in self._pages(f"actions/workflows/{quote(workflow, safe='')}/runs", filters, RunsPage):
+                if page.total_count > _MAX_RESULTS:
+                    days = _SEARCHED.days
+                    raise unusable(self._api, f"{workflow} has more than {_MAX_RESULTS} runs in {days} days; set `branch:`")
+                yield from page.entries
+            until = begin
+
+    def _artifact(self, run: WorkflowRun) -> WorkflowArtifact | None:
+        """Return the artifact of a run. It is stored, because it changes only by expiring."""
+        name = self._settings.artifact
+        key = f"{self._slug} {name} {run.id}.{run.run_attempt}"
+        with suppress(ValidationError):  # not stored, or by another version of the program
+            return WorkflowArtifact.model_validate(self._known.get(key))
+        try:
+            pages = list(self._pages(f"actions/runs/{run.id}/artifacts", {"name": name}, ArtifactsPage))
+        except Unobtainable:  # the run was deleted
+            return None
+        artifacts = [one for page in pages for one in page.entries if one.name == name]  # old servers do not filter
+        if not artifacts:
+            return None
+        newest = max(artifacts, key=lambda artifact: artifact.id)
+        self._known.put(key, newest.model_dump(mode="json"))
+        return newest
 
     def _pages(self, path: str, filters: Mapping[str, str], form: type[Page]) -> Iterator[Page]:
+        url = f"{self._api}/repos/{self._slug}/{path}"
         for number in range(1, _MAX_RESULTS // _PAGE_SIZE + 1):
-            page = self._page(path, filters, number, form)
+            answer = self._web.get(url, {**filters, "per_page": _PAGE_SIZE, "page": number}, accept=_JSON)
+            match answer.status:
+                case 200:
+                    page = answer.parse(form)
+                case 401:
+                    raise EnvironmentFailure(f"{host_of(self._api)} rejects the token in GITHUB_TOKEN or GH_TOKEN")
+                case 404 if form is RunsPage:
+                    workflow = self._settings.workflow
+                    raise BadInput(f"{self._slug} has no workflow {workflow}, or the token may not read it ({url})")
+                case 404:
+                    raise Unobtainable(f"{self._slug} has no {path}")
+                case _:
+                    raise EnvironmentFailure(f"{url} answered {answer}")
             yield page
             if not page.entries or number * _PAGE_SIZE >= page.total_count:
                 return
 
-    def _page(self, path: str, filters: Mapping[str, str], number: int, form: type[Page]) -> Page:
-        url = f"{self.api}/repos/{self.slug}/{path}"
-        answer = self._web.get(url, {**filters, "per_page": _PAGE_SIZE, "page": number}, accept=_JSON)
-        match answer.status:
-            case 200:
-                try:
-                    return answer.parse(form)
-                except EnvironmentFailure as error:
-                    raise EnvironmentFailure(f"{error}; releases and nightlies need no such answer") from error
-            case 401:
-                raise EnvironmentFailure(f"{host_of(self.api)} rejects the token in GITHUB_TOKEN or GH_TOKEN")
-            case 404 if path.startswith("actions/workflows/"):
-                raise BadInput(f"{self.slug} has no workflow {path.split('/')[2]}, or the token may not read it ({url})")
-            case 404:
-                raise Unobtainable(f"{self.slug} has no {path}")
-            case _:
-                raise EnvironmentFailure(f"{url} answered {answer}{answer.message}")
+    def _download(self, artifact: str, target: Path, name: str) -> None:
+        """Download an artifact's zip archive. Unobtainable when it expired, EnvironmentFailure without permission."""
+        if self._token is None:
+            raise EnvironmentFailure(
+                f"{host_of(self._api)} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)"
+            )
+        self._web.download(f"{self._api}/repos/{self._slug}/actions/artifacts/{int(artifact)}/zip", target, name)
+
+    def _extract(self, archive: Path, scratch: Path, name: str, package: str | None) -> Release:
+        """Extract the wheel for this platform: the compiler's, or that of another package."""
+        pattern = "*.whl" if package else self._settings.wheel
+        try:
+            with zipfile.ZipFile(archive) as inside:
+                members = {PurePosixPath(member).name: member for member in inside.namelist()}
+                named = [member for member in members if fnmatchcase(member, pattern)]
+                release = newest_wheel(named, package or self._distribution)
+                if release is None:
+                    listed = ", ".join(sorted(filter(None, members))[:5]) or "nothing"
+                    raise Unobtainable(f"{name} has no {package or pattern} for this platform; it contains {listed}")
+                target = scratch / release.wheel
+                with disk_errors(f"extract {name}"), inside.open(members[release.wheel]) as source, target.open("wb") as sink:
+                    shutil.copyfileobj(source, sink, 1 << 20)
+        except _DAMAGE as error:
+            raise Unobtainable(f"{name} is damaged: {error}") from error
+        return release
 
 
 def token_for(api: str, env: Mapping[str, str]) -> str | None:
-    """The token to send to this API. A project file can name any API, so that GITHUB_TOKEN goes only to GitHub itself
-    and to the server of GITHUB_API_URL; others get GH_ENTERPRISE_TOKEN.
+    """Return the token to send to this API.
+
+    A project file can name any API. Therefore GITHUB_TOKEN goes only to GitHub itself and to the server of GITHUB_API_URL;
+    others get GH_ENTERPRISE_TOKEN.
     """
     host = urlsplit(api).netloc
     if host in (urlsplit(PUBLIC_API).netloc, urlsplit(env.get("GITHUB_API_URL", "")).netloc):
