@@ -128,16 +128,8 @@ def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = Non
     Raises BadFiles with every mistake, and BadInput for an unsupported compiler.
     """
     if suite_configs:
-        notes: dict[str, None] = {}
         downloads = home_path() / "downloads"
-        cases = tuple(
-            case
-            for path in paths
-            for case in suite_cases(path, suite_configs, downloads, lambda note: notes.update({note: None}))
-        )
-        for note in notes:
-            print_stderr(note)
-        return cases
+        return tuple(case for path in paths for case in suite_cases(path, suite_configs, downloads))
     cases = load_recipes(paths, recipe_families(), failure_names())
     check_compilers(cases)
     return cases

@@ -413,13 +413,10 @@ class Compiler(ABC):
         """
         return start
 
-    def suite_cases(
-        self, folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None]
-    ) -> tuple[Case, ...] | None:
+    def suite_cases(self, folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...] | None:
         """The cases of one of the compiler's own test suites; None when the family knows no suites.
 
-        configs: files with flags and known failures, or tests of whole models; downloads: where files from URLs are kept;
-        note: receives what is out of date in them.
+        configs: files with flags and known failures, or tests of whole models; downloads: where files from URLs are kept.
 
         Raises:
             BadFiles: with every mistake of the configs and of the tests.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
@@ -91,9 +91,9 @@ def starting_families() -> tuple[Compiler, ...]:
     return tuple(_family(name) for name in (*[name for name in _CLASSES if name != DEFAULT_FAMILY], DEFAULT_FAMILY))
 
 
-def suite_cases(folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None]) -> tuple[Case, ...]:
+def suite_cases(folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
     """The cases of a compiler's own test suite; see `Compiler.suite_cases`."""
-    answers = (family.suite_cases(folder, configs, downloads, note) for family in map(_family, _CLASSES))
+    answers = (family.suite_cases(folder, configs, downloads) for family in map(_family, _CLASSES))
     return next((cases for cases in answers if cases is not None), ())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,12 +106,10 @@ class Iree(Compiler):
     ) -> RecipeStart | None:
         return None if kernel else RecipeStart(self.name, source, Target(backend or "llvm-cpu", chip))
 
-    def suite_cases(
-        self, folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None]
-    ) -> tuple[Case, ...]:
+    def suite_cases(self, folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
         from triage.compilers.iree.suite import suite_cases
 
-        return suite_cases(folder, configs, downloads, note)
+        return suite_cases(folder, configs, downloads)
 
     def updated_config(
         self, folders: Sequence[Path], config: Path, observed: Sequence[ObservedCase], *, prune: bool

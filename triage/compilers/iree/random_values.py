@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 from triage.model.case import Artifact
@@ -28,14 +29,14 @@ class RandomWeights:
         import numpy as np
 
         header: dict[str, dict[str, object]] = {}
-        drawn: list[tuple[str, int]] = []
+        sizes: list[tuple[str, int]] = []
         end = 0
         for name, dimensions, element in dict.fromkeys(_PARAMETER.findall(self.program.read_bytes())):
             kind, shape = element.decode(), [int(size) for size in dimensions.split(b"x")[:-1]]
-            if kind not in _STORED:
+            if kind not in _STORED or (kind.startswith("i") and self.seed is not None):
                 raise ValueError(f"{self.program}: there are no random weights of the type {kind}")
-            drawn.append((kind, int(np.prod(shape, dtype=np.int64))))
-            begin, end = end, end + drawn[-1][1] * np.dtype(_STORED[kind]).itemsize
+            sizes.append((kind, prod(shape)))
+            begin, end = end, end + prod(shape) * np.dtype(_STORED[kind]).itemsize
             header[name.decode()] = {"dtype": kind.upper(), "shape": shape, "data_offsets": [begin, end]}
         if not header and self.seed is not None:
             raise ValueError(f"{self.program}: the program names no parameters that random weights could replace")
@@ -47,17 +48,11 @@ class RandomWeights:
             if self.seed is None:
                 file.truncate(8 + len(text) + end)
                 return
-            for kind, count in drawn:
+            for kind, count in sizes:
                 for size in [_CHUNK] * (count // _CHUNK) + [count % _CHUNK]:
-                    if kind.startswith("i"):
-                        limits = np.iinfo(_STORED[kind])
-                        random.integers(limits.min, limits.max, size, dtype=limits.dtype).tofile(file)
-                        continue
-                    floats = random.normal(0.0, 0.01, size)
-                    if kind == "bf16":
-                        (floats.astype("f4").view("u4") >> 16).astype("u2").tofile(file)
-                    else:
-                        floats.astype(_STORED[kind]).tofile(file)
+                    drawn = random.normal(0.0, 0.01, size)
+                    bits = (drawn.astype("f4").view("u4") >> 16) if kind == "bf16" else drawn
+                    bits.astype(_STORED[kind]).tofile(file)
 
 
 @dataclass(frozen=True, slots=True)

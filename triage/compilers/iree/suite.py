@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.suite_files import KIND, SuiteFiles, SuiteMapping
-from triage.compilers.iree.suite_models import is_model_test, is_onnx_models, model_case, onnx_cases, torch_test
+from triage.compilers.iree.suite_models import is_model_test, is_onnx_models, model_cases, onnx_cases, torch_test
 from triage.model.case import Case, Expectation, Flag, Input, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -40,53 +40,27 @@ class SuiteConfig(SuiteMapping):
     tolerance_factor: Positive = Field(default=1.1, examples=[1.1])
 
 
-def suite_cases(
-    folder: Path, configs: Sequence[Path], downloads: Path, note: Callable[[str], None] = lambda _: None
-) -> tuple[Case, ...]:
-    """The cases of a suite: each test below `folder` with each config that does not skip it, in the order of their names.
+def suite_cases(folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
+    """The cases of a suite: for each config the tests below `folder` that it does not skip, in the order of their names.
 
     A config that is a test of a whole model itself names its modules by their path in `folder`. A folder stands for the tests
     of this kind below it.
 
-    downloads: where files from URLs are kept; note: receives which listed tests do not exist.
+    downloads: where files from URLs are kept.
 
     Raises:
-        BadFiles: With every mistake of the configs and of the tests' files.
+        BadFiles: With the mistakes of all configs and tests.
         BadInput: There is no test below a folder.
     """
     files = SuiteFiles(folder, downloads)
-    kinds: dict[str, list[ConfigDocument]] = {"model": [], "onnx": [], "folders": []}
+    cases: list[Case] = []
     for path in configs:
         with files.collecting():
-            if path.is_dir():
-                kinds["model"] += _model_tests(files, path)
-            else:
-                data = files.document(path).data
-                kind = "model" if is_model_test(data) else "onnx" if is_onnx_models(data) else "folders"
-                kinds[kind].append(files.document(path))
-    cases: list[Case] = []
-    for document in kinds["model"]:
-        with files.collecting():
-            case = model_case(files, document)
-            cases += [case] if case else []
-    for document in kinds["onnx"]:
-        with files.collecting():
-            cases += onnx_cases(files, document, only=len(kinds["onnx"]) == 1)
-    known: list[tuple[ConfigDocument, SuiteConfig]] = []
-    for document in kinds["folders"]:
-        with files.collecting():
-            known.append((document, content_of(document, SuiteConfig)))
-    if kinds["folders"]:
-        cases += _folder_cases(files, known)
+            for document in _model_tests(files, path) if path.is_dir() else [files.document(path)]:
+                with files.collecting():
+                    cases += _cases(files, document, several=len(configs) > 1)
     if files.problems:
         raise BadFiles(list(dict.fromkeys(files.problems)))  # a quality test is read for its benchmark as well
-    existing = dict(_tests(folder)) if known else {}
-    for document, config in known:
-        for key in _LISTS:
-            for index, name in enumerate(getattr(config, key)):
-                if name not in existing:
-                    problem = document.problem((key, index), f'there is no test "{name}"')
-                    note(f"{problem}; `triage expect update --prune` removes it")
     return tuple(cases)
 
 
@@ -99,22 +73,32 @@ def _model_tests(files: SuiteFiles, folder: Path) -> list[ConfigDocument]:
     return tests
 
 
-def _folder_cases(files: SuiteFiles, configs: Sequence[tuple[ConfigDocument, SuiteConfig]]) -> Iterator[Case]:
-    """Yield the cases of the tests that are folders."""
+def _cases(files: SuiteFiles, document: ConfigDocument, *, several: bool) -> Iterator[Case]:
+    """The cases of one JSON file. several: whether there are other configs, so that its name is part of the cases' names."""
+    if is_model_test(document.data):
+        return model_cases(files, document)
+    if is_onnx_models(document.data):
+        return onnx_cases(files, document, several=several)
+    return _folder_cases(files, document, several=several)
+
+
+def _folder_cases(files: SuiteFiles, document: ConfigDocument, *, several: bool) -> Iterator[Case]:
+    """Yield the cases of the tests that are folders, with one config."""
     tests = [(name, test) for name, test in _tests(files.folder) if test.is_relative_to(files.folder)]
     if not tests:
         raise BadInput(f"{files.folder}: no folder below it holds a program (*.mlir) and {_VALUES} or {_TORCH_VALUES}")
+    programs = []
     for name, test in tests:
         with files.collecting():
-            program, values = _program(files, test)
-            for document, config in configs:
-                if name not in config.skip_compile_tests:
-                    case = _case(files, document, config, name, program, values)
-                    yield case if len(configs) == 1 else replace(case, name=f"{name}[config={config.config_name}]")
+            programs.append((name, *_program(files, test)))
+    config = content_of(document, SuiteConfig)
+    for name, program, values in programs:
+        if name not in config.skip_compile_tests:
+            case = _case(files, document, config, name, program, values)
+            yield replace(case, name=f"{name}[config={config.config_name}]") if several else case
 
 
 def _program(files: SuiteFiles, test: Path) -> tuple[Path, RunSpec]:
-    """The program of a test, and how to run it."""
     if (test / _TORCH_VALUES).is_file():
         return torch_test(files, test / _TORCH_VALUES)
     programs = [path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc")]
@@ -173,20 +157,21 @@ def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[Obser
     for entry in observed:
         test = entry.case.name.removesuffix(f"[config={config.config_name}]")
         fails = None if entry.failure is None else _RUN if entry.failure.stage in (Stage.RUN, Stage.COMPARE) else _COMPILE
-        before = [key for key in _EXPECTED if test in getattr(config, key)]
-        wrong = [key for key in before if key != fails and (entry.case.run is not None or fails is not None or key == _COMPILE)]
-        for key in wrong:
+        listed = [key for key in _EXPECTED if test in getattr(config, key)]
+        if fails is None and entry.case.run is None and _RUN in listed:
+            listed.remove(_RUN)  # nothing was run
+        wanted = [] if fails is None else [fails]
+        for key in set(listed) - set(wanted):
             edits[key][0].add(test)
-        if fails is not None and fails not in before:
-            edits[fails][1].add(test)
-        if wrong or (fails is not None and fails not in before):
-            changes.append(ExpectationChange(test, before[0] if before else None, fails))
-    if prune:
-        existing = {name for folder in folders for name, _ in _tests(folder)}
-        gone = [(test, key) for key in _EXPECTED for test in sorted(set(getattr(config, key)) - existing)]
-        for test, key in gone:
-            edits[key][0].add(test)
-            changes.append(ExpectationChange(test, key, None))
+        for key in set(wanted) - set(listed):
+            edits[key][1].add(test)
+        if listed != wanted:
+            changes.append(ExpectationChange(test, listed[0] if listed else None, fails))
+    existing = {name for folder in folders for name, _ in _tests(folder)}
+    for key in _EXPECTED if prune else ():
+        gone = set(getattr(config, key)) - existing
+        edits[key][0].update(gone)
+        changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
     text = read_text(path, KIND)
     new = edit_lists(str(path), text, {key: ListEdit(*edit) for key, edit in edits.items()})
     return UpdatedFile(path, text, new, tuple(changes))

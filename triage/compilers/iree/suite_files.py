@@ -44,7 +44,6 @@ class SuiteFiles:
         """folder: what names of modules are relative to; downloads: where files from URLs are kept."""
         self.folder, self.downloads = folder.absolute(), downloads
         self.problems: list[Problem] = []
-        self._documents: dict[Path, ConfigDocument] = {}
         self._artifacts: dict[Path, tuple[Artifact, ...]] = {}
 
     @contextmanager
@@ -57,10 +56,7 @@ class SuiteFiles:
 
     def document(self, file: Path) -> ConfigDocument:
         """Read a JSON file."""
-        file = file.absolute()
-        if file not in self._documents:
-            self._documents[file] = read_json5(file, KIND)
-        return self._documents[file]
+        return read_json5(file.absolute(), KIND)
 
     def made(self, key: str, name: str, source: str | Generator, *before: Artifact) -> Path:
         """The path of a file that is downloaded or generated. key: decides its content; before: what it is made of."""
@@ -132,7 +128,7 @@ class SuiteFiles:
     def case(self, recipe: str, program: Library, document: ConfigDocument, name: str = "", limits: Limits = LIMITS) -> Case:
         """The case that compiles the program of a test. document: describes it; name: of the file when left out."""
         backend, chip = target_of([flag.text for flag in program.flags])
-        source = Path(document.path).absolute()
+        source = Path(document.path)
         below = source.relative_to(self.folder) if source.is_relative_to(self.folder) else Path(source.name)
         return Case(
             recipe=recipe,

@@ -122,7 +122,7 @@ class _OnnxModels(SuiteMapping):
 class _Formula(SuiteMapping):
     """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
 
-    shape: list[Natural]
+    shape: tuple[Natural, ...]
     dtype: Text = "float32"
     coeff: float = 1.0
     offset: float = 0.0
@@ -143,8 +143,8 @@ class _TorchTest(SuiteMapping):
 
 def is_model_test(data: Any) -> bool:
     """Whether a JSON file is a test of a model. A module of a test with a `type` has only the keys `mlir` and its flags."""
-    own = _SharktankTest.model_fields.keys() - _Module.model_fields.keys()
-    return isinstance(data, dict) and ("type" in data or "function_run" in data or ("mlir" in data and bool(data.keys() & own)))
+    is_module = isinstance(data, dict) and not data.keys() - _Module.model_fields.keys()
+    return isinstance(data, dict) and not is_module and not data.keys().isdisjoint(("type", "function_run", "mlir"))
 
 
 def is_onnx_models(data: Any) -> bool:
@@ -152,13 +152,14 @@ def is_onnx_models(data: Any) -> bool:
     return isinstance(data, dict) and _OUTCOMES in data
 
 
-def model_case(files: SuiteFiles, document: ConfigDocument) -> Case | None:
-    """The case of a test of a model; None if it is not for this machine."""
+def model_cases(files: SuiteFiles, document: ConfigDocument) -> Iterator[Case]:
+    """Yield the case of a test of a model, unless it is not for this machine."""
     if "type" in document.data:
-        return _typed_case(files, document)
-    if "function_run" in document.data:
-        return _sharktank_time(files, document)
-    return _sharktank_case(files, document)
+        yield _typed_case(files, document)
+    elif "function_run" in document.data:
+        yield from _sharktank_time(files, document)
+    else:
+        yield _sharktank_case(files, document)
 
 
 def _typed_case(files: SuiteFiles, document: ConfigDocument) -> Case:
@@ -237,10 +238,10 @@ def _sharktank_case(files: SuiteFiles, document: ConfigDocument) -> Case:
     return replace(case, run=replace(run, device=test.device, function=test.run_function))
 
 
-def _sharktank_time(files: SuiteFiles, document: ConfigDocument) -> Case | None:
+def _sharktank_time(files: SuiteFiles, document: ConfigDocument) -> Iterator[Case]:
     test, machine = content_of(document, _SharktankTime), _Machine(document)
     if machine.chip in test.specific_chip_to_ignore:
-        return None
+        return
     path = Path(document.path)
     names = [f"{name}_{path.stem.rpartition('_')[2]}" for name in test.modules] or [f"{path.parent.name}_{path.stem}"]
     models = [_sharktank_model(files, _quality_test(files, name, document)) for name in names]
@@ -258,7 +259,7 @@ def _sharktank_time(files: SuiteFiles, document: ConfigDocument) -> Case | None:
         artifact_bytes=test.golden_size.get(machine.kind),
     )
     case = replace(files.case("benchmark", programs[0], document), goldens=goldens)
-    return _measured(case, replace(run, device=test.device, function=test.function_run))
+    yield _measured(case, replace(run, device=test.device, function=test.function_run))
 
 
 def _quality_test(files: SuiteFiles, name: str, document: ConfigDocument) -> ConfigDocument:
@@ -296,7 +297,7 @@ class _Machine:
         return [*flags, f"--iree-rocm-target={self.chip}"] if self.chip else list(flags)
 
 
-def onnx_cases(files: SuiteFiles, document: ConfigDocument, *, only: bool) -> Iterator[Case]:
+def onnx_cases(files: SuiteFiles, document: ConfigDocument, *, several: bool) -> Iterator[Case]:
     """Yield the cases of a config of ONNX models. The folder has models by their path in the zoo; others are downloaded."""
     config = content_of(document, _OnnxModels)
     for test, outcome in config.tests_and_expected_outcomes.items():
@@ -318,7 +319,7 @@ def onnx_cases(files: SuiteFiles, document: ConfigDocument, *, only: bool) -> It
                 run = run.with_arguments()
         flags = tuple(map(Flag, config.iree_compile_flags))
         program = Library(Input(model, InputKind.ONNX), flags, files.artifacts_of(model))
-        name = place.removesuffix(".onnx") + ("" if only else f"[config={config.config_name}]")
+        name = place.removesuffix(".onnx") + (f"[config={config.config_name}]" if several else "")
         expect = tuple(Expectation(None, stage=stage) for stage in _STAGES[outcome])
         yield replace(files.case(config.config_name, program, document, name), run=run, expect=expect)
 
@@ -332,11 +333,10 @@ def torch_test(files: SuiteFiles, path: Path) -> tuple[Path, RunSpec]:
         raise mistake(document, ("file_name",), f'there is no program "{test.file_name}" next to this file.')
     inputs: list[Path] = []
     skipped = 0
-    for formula in (formula for argument in test.flat_args for formula in argument.values()):
-        shape = tuple(formula.shape)
-        tensor = RandomTensor(shape, formula.dtype, test.seed, skipped, formula.coeff, formula.offset)
+    for argument in test.flat_args:
+        tensor = RandomTensor(**dict(argument["Formula"]), seed=test.seed, skipped=skipped)
         inputs.append(files.made(repr(tensor), f"input_{len(inputs)}.npy", tensor))
-        skipped += prod(shape)
+        skipped += prod(tensor.shape)
     expected = [
         files.file(output.url or output.value or "", document, ("expected_output", index, "url", "value"))
         for index, output in enumerate(test.expected_output or ())
