@@ -1,19 +1,16 @@
 """Count what finding a culprit takes, next to `git bisect`.
 
-Run: `python -m benchmarks.culprits [--cases CASES --commits COMMITS] [--fit]`. Without files, a git repository of 240 commits
+Run: `python -m benchmarks.culprits [--cases CASES --commits COMMITS]`. Without files, a git repository of 240 commits
 that build a small native compiler is bisected with `triage bisect` and with `git bisect run`. A fifth of its commits does not
 build, has another failure or crashes, but none next to the culprit.
 
 With files, known regressions are searched without compiling: each test tells the truth and the ends are known. CASES has one
 JSON object a line: id, class, backend, diagnostics, good (excluded), bad (included), culprit. COMMITS, gzipped, has one
-a line: sha, parent, date, subject, files as [path, added, removed]. The rows are
+a line: sha, parent, date, subject, files as [path, added, removed]. The rows are plain (git bisect's midpoint), uniform (triage
+without a prior) and ours.
 
-- plain: git bisect's midpoint; uniform: triage without a prior; ours: with the shipped weights;
-- ours-cv: with weights fitted to the other cases, where the same change applied again counts as the same case.
-
-Commits that cannot change the compiler are not candidates of triage. The features, their words and their start weights were
-chosen by people who had seen these cases; cross-validation of the weights does not undo that. The standard error of the mean
-over 60 cases is 0.26 tests. `--fit` prints the weights fitted to all cases.
+Commits that cannot change the compiler are not candidates of triage. The features, their words and their weights were chosen by
+people who had seen these cases. The standard error of the mean over 60 cases is 0.26 tests.
 """
 
 from __future__ import annotations
@@ -53,8 +50,6 @@ CLASSES = {
     "convergence": "affinity-non-convergence",
     "other": "unknown",
 }
-FIXED = frozenset({"not-built", "runtime-only", "phase", "named-pass"})  # no case tells anything about these
-STRENGTH = 80.0  # cases that a start weight counts for
 BUILD, DOWNLOAD = 1800.0, 60.0  # seconds
 SKIPPED = 0.3  # share of untestable candidates, in the part about them
 BINS = (0.0, 0.002, 0.005, 0.02, 0.1, 0.3, 1.01)  # of the probability that the shares of culprits are compared in
@@ -69,7 +64,6 @@ class Known:
     """
 
     name: str
-    group: str
     matrix: Floats
     culprit: int
     nightlies: tuple[int, ...]
@@ -97,15 +91,8 @@ def read_cases(cases: Path, commits: Path) -> list[Known]:
         culprit = next(index for index, commit in enumerate(span) if commit.sha == case["culprit"])
         days = [datetime.fromisoformat(commit.date).astimezone(UTC).date() for commit in span]
         nightlies = tuple(row for row, (day, following) in enumerate(pairwise(days)) if following > day)
-        group = _change_name(span[culprit].subject)
-        known.append(Known(case["id"], group, feature_matrix(span, clues, "iree"), culprit, nightlies, span))
+        known.append(Known(case["id"], feature_matrix(span, clues, "iree"), culprit, nightlies, span))
     return known
-
-
-def _change_name(subject: str) -> str:
-    """Name a change; one that was applied again has the same name."""
-    quoted = re.search(r'"(.*?)(?: \(#\d+\))?"', subject)
-    return quoted[1] if quoted else re.sub(r" \(#\d+\)$", "", subject)
 
 
 def merged(prior: Floats, case: Known) -> tuple[Floats, Known]:
@@ -116,34 +103,6 @@ def merged(prior: Floats, case: Known) -> tuple[Floats, Known]:
     nightlies = tuple(sorted({int(row) for row in before[:-1] if 0 <= row < len(kept) - 1}))
     chances = prior[kept] / prior[kept].sum()
     return chances, replace(case, matrix=case.matrix[kept], culprit=int(before[-1]), nightlies=nightlies)
-
-
-def fitted(known: Sequence[Known], strength: float = STRENGTH) -> Floats:
-    """Fit weights in bits that make the culprits likely.
-
-    A conditional logit: softmax over the commits of each range, Newton's method, a normal prior around the start weights.
-    """
-    start = np.array([feature.start for feature in features()])
-    held = np.array([1e6 if feature.name in FIXED else strength for feature in features()])
-    weights, bit = start.copy(), np.log(2)
-    for _ in range(50):
-        slope, curve = -held * (weights - start), np.diag(held)
-        for one in known:
-            chances = suspicion(one.matrix, weights, floor=0.0, doubt=0.0)
-            average = chances @ one.matrix
-            slope = slope + bit * (one.matrix[one.culprit] - average)
-            curve = curve + bit**2 * ((one.matrix * chances[:, None]).T @ one.matrix - np.outer(average, average))
-        step = np.linalg.solve(curve, slope)
-        weights = weights + step
-        if np.abs(step).max() < 1e-7:
-            break
-    return weights
-
-
-def cross_validated(known: Sequence[Known]) -> dict[str, Floats]:
-    """Return for each case the weights fitted to all cases with another culprit."""
-    by_group = {group: fitted([one for one in known if one.group != group]) for group in {one.group for one in known}}
-    return {one.name: by_group[one.group] for one in known}
 
 
 def plain(count: int, culprit: int, skipped: frozenset[int] = frozenset()) -> tuple[int, range]:
@@ -195,12 +154,11 @@ def ours_with_nightlies(prior: Floats, case: Known) -> tuple[int, int]:
 
 
 def search_known(known: Sequence[Known]) -> float:
-    """Search all known regressions in each way, print a row for each, and return the mean tests of `ours-cv`."""
-    shipped, own = np.array([feature.weight for feature in features()]), cross_validated(known)
+    """Search all known regressions in each way, print a row for each, and return the mean tests of `ours`."""
+    weights = np.array([feature.weight for feature in features()])
     priors: dict[str, list[Floats]] = {
         "uniform": [np.full(len(case.matrix), 1 / len(case.matrix)) for case in known],
-        "ours": [suspicion(case.matrix, shipped) for case in known],
-        "ours-cv": [suspicion(case.matrix, own[case.name]) for case in known],
+        "ours": [suspicion(case.matrix, weights) for case in known],
     }
     reference = mean(plain(len(case.matrix), case.culprit)[0] for case in known)
     downloads, builds = (mean(column) for column in zip(*(plain_with_nightlies(case) for case in known), strict=True))
@@ -218,8 +176,8 @@ def search_known(known: Sequence[Known]) -> float:
         pairs = [ours_with_nightlies(prior, case) for prior, case in zip(of_cases, known, strict=True)]
         downloads, builds = (mean(column) for column in zip(*pairs, strict=True))
         print(f"{name:10} {tests:5.2f}  {rounds:11.2f}  {tops}  {'':18} {downloads:5.2f}, {builds:5.2f}")
-    _print_untestable(known, priors["ours-cv"])
-    _print_reliability(known, priors["ours-cv"])
+    _print_untestable(known, priors["ours"])
+    _print_reliability(known, priors["ours"])
     return tests
 
 
@@ -232,13 +190,13 @@ def _rank(prior: Floats, culprit: int) -> float:
 def _print_untestable(known: Sequence[Known], priors: Sequence[Floats]) -> None:
     """Search with a share of untestable candidates: how often is the answer one wrong commit?"""
     random = np.random.default_rng(1)
-    wrong, held, tests = {"plain": 0, "ours-cv": 0}, {"plain": 0, "ours-cv": 0}, {"plain": 0, "ours-cv": 0}
+    wrong, held, tests = {"plain": 0, "ours": 0}, {"plain": 0, "ours": 0}, {"plain": 0, "ours": 0}
     for case, prior in zip(known, priors, strict=True):
         count = len(case.matrix)
         skipped = frozenset(int(index) for index in np.flatnonzero(random.random(count - 1) < SKIPPED))
         spent, left = plain(count, case.culprit, skipped)
         own_spent, _, own_left = ours(prior, case.culprit, 1, skipped)
-        for name, number, suspects in (("plain", spent, left), ("ours-cv", own_spent, own_left)):
+        for name, number, suspects in (("plain", spent, left), ("ours", own_spent, own_left)):
             tests[name] += number
             held[name] += case.culprit in suspects
             wrong[name] += len(suspects) == 1 and case.culprit not in suspects
@@ -335,7 +293,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=Path)
     parser.add_argument("--commits", type=Path)
-    parser.add_argument("--fit", action="store_true")
     options = parser.parse_args()
     if not options.cases:
         for ratio in ratios():
@@ -343,9 +300,6 @@ def main() -> None:
         return
     known = read_cases(options.cases, options.commits)
     search_known(known)
-    if options.fit:
-        for feature, weight in zip(features(), fitted(known), strict=True):
-            print(f"  {feature.name:24} {weight:6.2f} (shipped {feature.weight:.2f})")
 
 
 if __name__ == "__main__":

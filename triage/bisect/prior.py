@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from importlib.resources import files
 
 import numpy as np
@@ -35,10 +35,8 @@ _NUMBER = re.compile(r"\(#(\d+)\)")
 _AGAIN = re.compile(
     r'\W*(?:\[[\w ]+\]\s*)*(?:revert|reland|re-land|reapply)\b[:\s]*"?(.*?)"?(?:\s*\d+(?:st|nd|rd|th) attempt)?\s*$', re.I
 )
-_REVERT = re.compile(r"^\W*(?:\[\w+\]\s*)*revert\b\W*(.*)")
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
 _FRAMES = 3  # of a stack whose files are searched
-_RUNTIME_CLASSES = frozenset({"run-failure", "run-crash", "wrong-result", "numerics", "performance", "test-expectation"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,17 +233,16 @@ def _is_telling(column: Floats) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A column of the matrix: `weight` bits for each unit. `start`: before it was fitted. `words`: of the subject.
-
-    place: it is about where two compilers diverge.
-    """
+    """A column of the matrix."""
 
     name: str
     weight: float
-    start: float
+    """Bits for each unit."""
     reason: str
     words: str | None = None
+    """A regex for the subject in lower case."""
     place: bool = False
+    """It is about where two compilers diverge."""
 
 
 @cache
@@ -270,7 +267,7 @@ def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | Non
         elif feature.name in _OF_RANGE:
             columns.append(_OF_RANGE[feature.name](span))
         else:
-            columns.append(span.each(partial(_OF_COMMIT[feature.name], span)))
+            columns.append([float(_OF_COMMIT[feature.name](span, index)) for index in range(len(commits))])
     return np.array(columns, dtype=np.float64).T.reshape(len(commits), len(features()))
 
 
@@ -285,45 +282,14 @@ class _FeatureRange:
         ]
         self.kinds = [{meaning.kind for _, meaning in changed} for changed in self.files]
         self.source = [[(file, meaning) for file, meaning in changed if meaning.kind == "compiler"] for changed in self.files]
-        self.numbers = [int(found[-1]) if (found := _NUMBER.findall(commit.subject)) else None for commit in commits]
-        self.integrates = [
-            bool(table.upstream.search(subject)) and ("dependency" in kinds or "llvm" in subject)
-            for subject, kinds in zip(self.subjects, self.kinds, strict=True)
-        ]
         known = clues.backend is not None and clues.backend in table.backends
         self.backend = clues.backend if known else None
         self.shared = table.groups.get(self.backend or "", NEVER)
 
-    def each(self, value: Callable[[int], float]) -> list[float]:
-        """The value of every commit, by index."""
-        return [float(value(index)) for index in range(len(self.commits))]
-
-
-def _other_backend(span: _FeatureRange, i: int) -> bool:
-    own = span.backend
-    foreign = [pattern for name, pattern in span.table.groups.items() if pattern.pattern != span.shared.pattern and name != own]
-
-    def is_other(file: ChangedFile, meaning: PathMeaning) -> bool:
-        path = file.path.lower()
-        if own in meaning.backends:
-            return False
-        return bool(meaning.backends) or (not span.shared.search(path) and any(code.search(path) for code in foreign))
-
-    return own is not None and bool(span.source[i]) and all(is_other(*changed) for changed in span.source[i])
-
-
-def _other_named(span: _FeatureRange, i: int) -> bool:
-    own, subject = span.backend, span.subjects[i]
-    named = span.table.backends_in(subject)
-    if own is None or own in named or span.shared.search(subject):
-        return False
-    return bool(named) or any(pattern.search(subject) for pattern in span.table.groups.values())
-
-
-def _off_topic(span: _FeatureRange) -> list[float]:
-    text = f"{span.clues.text} {span.clues.failing_pass or ''} {span.clues.backend or ''}".lower()
-    absent = [pattern for pattern in span.table.optional if not pattern.search(text)]
-    return [float(any(pattern.search(subject) for pattern in absent)) for subject in span.subjects]
+        text = f"{clues.text} {clues.failing_pass or ''} {clues.backend or ''}".lower()
+        self.absent_topics = [pattern for pattern in table.optional if not pattern.search(text)]
+        passes = [letters(name) for name in (clues.failing_pass, *clues.passes) if name]
+        self.named_passes = [name for name in passes if len(name) > 3]
 
 
 def _overlap(span: _FeatureRange) -> list[float]:
@@ -347,25 +313,25 @@ def _shared_words(span: _FeatureRange, text: str) -> list[float]:
     count = len(span.commits)
     spread = Counter(word for subject, name in zip(subjects, names, strict=True) for word in subject | name)
     bits = {word: max(0.0, math.log2((count + 2) / (spread[word] + 1))) for word in spread}
-    return span.each(lambda i: min(8.0, sum(bits[w] * (1 if w in subjects[i] else 0.5) for w in subjects[i] | names[i])))
+    return [
+        min(8.0, sum(bits[word] * (1 if word in subject else 0.5) for word in subject | name))
+        for subject, name in zip(subjects, names, strict=True)
+    ]
 
 
-def _named_pass(span: _FeatureRange) -> list[float]:
+def _named_pass(span: _FeatureRange, i: int) -> float:
     """1 where a file has the failing pass or is suspected, half where it is a test of it."""
-    passes = [letters(name) for name in (span.clues.failing_pass, *span.clues.passes) if name]
-    paths = set(span.clues.files)
-
-    def score(file: ChangedFile, meaning: PathMeaning) -> float:
-        named = any(same_name(letters(file.path), name) for name in passes if len(name) > 3)
-        if file.path in paths or (named and meaning.kind == "compiler"):
+    best = 0.0
+    for file, meaning in span.files[i]:
+        named = any(same_name(letters(file.path), name) for name in span.named_passes)
+        if file.path in span.clues.files or (named and meaning.kind == "compiler"):
             return 1.0
-        return 0.5 if named else 0.0
-
-    return span.each(lambda i: max((score(*changed) for changed in span.files[i]), default=0.0))
+        best = 0.5 if named else best
+    return best
 
 
 def _named_folder(span: _FeatureRange, i: int) -> bool:
-    """Whether a changed file is beside a suspected one."""
+    """Whether a changed file is in the folder of a suspected one."""
     folders = {path.rpartition("/")[0] for path in span.clues.files}
     return any(file.path.rpartition("/")[0] in folders for file, meaning in span.source[i])
 
@@ -376,59 +342,38 @@ def _one_sided(span: _FeatureRange, i: int) -> bool:
     return any(same_name(letters(file.path), name) for file, _ in span.source[i] for name in names)
 
 
-def _reverted_later(span: _FeatureRange) -> list[float]:
-    reverts: list[tuple[int, frozenset[int], str]] = []
-    for index, subject in enumerate(span.subjects):
-        if revert := _REVERT.search(title(subject)):
-            numbers = frozenset(int(number) for number in re.findall(r"#(\d+)", revert[1]))
-            reverts.append((index, numbers, _NUMBER.sub("", revert[1]).strip(' "')[:40]))
+def _own_backend(span: _FeatureRange, i: int) -> bool:
+    return any(
+        span.backend in meaning.backends or (not meaning.backends and bool(span.shared.search(file.path.lower())))
+        for file, meaning in span.source[i]
+    )
 
-    def is_reverted(i: int) -> bool:
-        return any(
-            index > i and (span.numbers[i] in numbers or (len(words) > 15 and span.subjects[i].startswith(words)))
-            for index, numbers, words in reverts
-        )
 
-    return span.each(is_reverted)
+def _recent(span: _FeatureRange, i: int) -> float:
+    return math.log2(len(span.commits) / (len(span.commits) - i)) if span.clues.noticed else 0.0
+
+
+def _of_phase(span: _FeatureRange, i: int) -> bool:
+    patterns = span.table.of_phase(span.clues.phase)
+    return any(code.search(file.path.lower()) for file, _ in span.source[i] for code in patterns)
 
 
 # The features that are computed for one commit of a range, by its index.
 _OF_COMMIT: dict[str, Callable[[_FeatureRange, int], float]] = {
     "not-built": lambda span, i: bool(span.kinds[i]) and not span.kinds[i] & BUILT,
-    "runtime-only": lambda span, i: (
-        span.clues.failure_class not in _RUNTIME_CLASSES
-        and bool(span.kinds[i] & BUILT)
-        and not span.kinds[i] & {"compiler", "dependency"}
-    ),
-    "other-dependency": lambda span, i: "dependency" in span.kinds[i] and not span.integrates[i],
-    "integrate": lambda span, i: span.integrates[i],
-    "own-backend": lambda span, i: any(
-        span.backend in meaning.backends or (not meaning.backends and bool(span.shared.search(file.path.lower())))
-        for file, meaning in span.source[i]
-    ),
-    "other-backend": _other_backend,
-    "other-named": _other_named,
+    "own-backend": _own_backend,
     "fusion": lambda span, i: any(meaning.fusion for _, meaning in span.source[i]),
     "codegen": lambda span, i: any(meaning.codegen for _, meaning in span.source[i]),
-    "plumbing": lambda span, i: (
-        bool(span.source[i]) and all(meaning.plumbing and not meaning.fusion for _, meaning in span.source[i])
-    ),
     "decides": lambda span, i: any(meaning.decides for _, meaning in span.source[i]),
-    "phase": lambda span, i: any(
-        code.search(file.path.lower()) for file, _ in span.source[i] for code in span.table.of_phase(span.clues.phase)
-    ),
+    "phase": _of_phase,
     "chooses": lambda span, i: span.clues.chooses and any(meaning.decides for _, meaning in span.source[i]),
+    "off-topic": lambda span, i: any(pattern.search(span.subjects[i]) for pattern in span.absent_topics),
+    "named-pass": _named_pass,
     "named-folder": _named_folder,
     "pipeline": lambda span, i: span.commits[i].sha in span.clues.pipeline,
     "submodule": lambda span, i: any(file.path in span.clues.submodules for file in span.commits[i].files),
     "one-sided-pass": _one_sided,
-    "recent": lambda span, i: math.log2(len(span.commits) / (len(span.commits) - i)) if span.clues.noticed else 0.0,
+    "recent": _recent,
 }
 # The features that need all commits of the range first.
-_OF_RANGE: dict[str, Callable[[_FeatureRange], list[float]]] = {
-    "off-topic": _off_topic,
-    "overlap": _overlap,
-    "pass-words": _pass_words,
-    "named-pass": _named_pass,
-    "reverted-later": _reverted_later,
-}
+_OF_RANGE: dict[str, Callable[[_FeatureRange], list[float]]] = {"overlap": _overlap, "pass-words": _pass_words}

@@ -59,7 +59,6 @@ class PathMeaning:
     backends: frozenset[str]
     fusion: bool
     codegen: bool
-    plumbing: bool
     decides: bool
 
 
@@ -68,12 +67,10 @@ class ProjectTable:
     """The compiled table of a project. `groups`: for each backend, the pattern of the code that similar backends share."""
 
     kinds: tuple[tuple[str, re.Pattern[str]], ...]
-    upstream: re.Pattern[str]
     backends: Mapping[str, re.Pattern[str]]
     groups: Mapping[str, re.Pattern[str]]
     fusion: re.Pattern[str]
     codegen: re.Pattern[str]
-    plumbing: re.Pattern[str]
     decides: re.Pattern[str]
     phases: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = ()
     optional: tuple[re.Pattern[str], ...] = ()
@@ -106,7 +103,6 @@ def _meaning(project: ProjectTable, path: str) -> PathMeaning:
         project.backends_in(low),
         bool(project.fusion.search(low)),
         bool(project.codegen.search(low)),
-        bool(project.plumbing.search(low)),
         bool(project.decides.search(low)),
     )
 
@@ -126,12 +122,10 @@ def project_table(name: str | None) -> ProjectTable:
     groups = {backend: re.compile(text) for members, text in [*shared["groups"], *own.get("groups", [])] for backend in members}
     return ProjectTable(
         kinds=tuple((kind, re.compile(text)) for kind, text in [*own.get("kinds", []), *shared["kinds"]]),
-        upstream=_either([own.get("upstream"), shared["upstream"]]),
         backends=backends,
         groups=groups,
         fusion=_either([own.get("fusion")]),
         codegen=_either([own.get("codegen")]),
-        plumbing=_either([own.get("plumbing")]),
         decides=_either([own.get("decides"), shared["decides"]]),
         phases=tuple((re.compile(phase), re.compile(text)) for phase, text in own.get("phases", [])),
         optional=tuple(re.compile(text) for text in own.get("optional", [])),
