@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.github import GitHubIssues
-from triage.nightly.issues import Action, ActionKind, Marker, TrackedIssue, hidden, plan
+from triage.nightly.issues import IssueChange, Marker, TrackedIssue, hidden, plan
 from triage.nightly.result import Night
 
 LIST, ISSUE, COMMENTS = "/repos/o/r/issues", "/repos/o/r/issues/1", "/repos/o/r/issues/1/comments"
@@ -40,12 +41,14 @@ def night(day: int, *failing: str, passing: tuple[str, ...] = ()) -> Night:
     return night_of(day, {}, cases=[*cases, *(case_result(name, "P") for name in passing)], toolchain=toolchain)
 
 
-def synchronise(hub: LoopbackIssues, result: Night) -> list[Action]:
+def synchronise(hub: LoopbackIssues, result: Night) -> list[IssueChange]:
     """Do what a night asks for, as a run of the command does."""
     github = client(hub)
-    actions = plan(result, github.read(everything), 100).actions
+    actions = plan(result, github.read(everything), 100).changes
     for action in actions:
-        github.apply(action, f"title {action.signature}", "text" if action.event or action.kind is ActionKind.OPEN else None)
+        github.apply(
+            replace(action, title=f"title {action.signature}"), "text" if action.event or action.tracked is None else None
+        )
     return list(actions)
 
 

@@ -10,7 +10,7 @@ from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.nightly.issues import Action, ActionCause, ActionKind, Marker, Plan, TrackedIssue, marker_in, plan
+from triage.nightly.issues import ActionCause, ActionKind, IssueChange, IssueChanges, Marker, TrackedIssue, marker_in, plan
 from triage.nightly.result import CaseChangeKind, CaseResult, Night
 
 OLD = Revision("3.2.0", "a" * 40, "2025-06-01")
@@ -36,15 +36,15 @@ def closed(tracked: TrackedIssue, reason: str = "completed", on: str = "2025-06-
     return replace(tracked, is_open=False, state_reason=reason, closed_at=on)
 
 
-def changes(result: Plan) -> list[tuple[str, str, int | None]]:
-    return [(action.kind, action.cause, action.issue and action.issue.number) for action in result.actions]
+def changes(result: IssueChanges) -> list[tuple[str, str, int | None]]:
+    return [(change.action, change.cause, change.issue) for change in result.changes]
 
 
 def planned(result: Night, *issues: TrackedIssue, limit: int = 10) -> list[tuple[str, str, int | None]]:
     return changes(plan(result, issues, limit))
 
 
-def after(tracked: TrackedIssue, action: Action) -> TrackedIssue:
+def after(tracked: TrackedIssue, action: IssueChange) -> TrackedIssue:
     """Return the issue as GitHub has it after an action."""
     assert action.marker
     body = tracked.with_marker(action.marker)
@@ -55,8 +55,8 @@ def after(tracked: TrackedIssue, action: Action) -> TrackedIssue:
 
 def test_a_new_failure_gets_one_issue() -> None:
     result = night(failure("s", "a", "b"), failure("old", "c", change="failing"))
-    [action] = plan(result, [], 10).actions
-    assert (action.kind, action.signature, action.cases) == (ActionKind.OPEN, "s", ("a", "b"))
+    [action] = plan(result, [], 10).changes
+    assert (action.action, action.signature, action.cases) == (ActionKind.OPEN, "s", ("a", "b"))
     assert action.marker == Marker("s", ("a", "b"), NEW)
     assert planned(result, issue(1, "s", "a", "b")) == []
 
@@ -79,8 +79,8 @@ def test_an_older_compiler_changes_nothing() -> None:
 def test_a_failure_that_is_back_opens_its_issue_again() -> None:
     result = night(failure("s", "a", "c", change="failing"))
     tracked = closed(issue(1, "s", "a"))
-    [action] = plan(result, [tracked], 10).actions
-    assert (action.kind, action.cause, action.cases) == (ActionKind.REOPEN, ActionCause.AGAIN, ("a", "c"))
+    [action] = plan(result, [tracked], 10).changes
+    assert (action.action, action.cause, action.cases) == (ActionKind.REOPEN, ActionCause.AGAIN, ("a", "c"))
     assert planned(result, replace(after(tracked, action), is_open=True)) == []
     assert planned(night(failure("s", "a", letter="X", change="known")), tracked) == []
 
@@ -90,12 +90,12 @@ def test_a_failure_that_is_back_opens_its_issue_again() -> None:
 )
 def test_what_a_person_closed_stays_closed_until_a_newer_compiler_fails(reason: str, on: str) -> None:
     result = plan(night(failure("s", "a")), [closed(issue(1, "s", "a"), reason, on)], 10)
-    assert (result.actions, len(result.notes)) == ((), 1)
+    assert (result.changes, len(result.notes)) == ((), 1)
 
 
 def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
     """The day on which it was closed is later than that of the compiler, as it always is."""
-    fixed = after(issue(1, "s", "a"), plan(night(passing=("a",)), [issue(1, "s", "a")], 10).actions[0])
+    fixed = after(issue(1, "s", "a"), plan(night(passing=("a",)), [issue(1, "s", "a")], 10).changes[0])
     tomorrow = Revision("nightly:2025-07-02", date="2025-07-02")
     assert planned(night(failure("s", "a"), revision=tomorrow), closed(fixed, on="2025-07-03")) == [("reopen", "again", 1)]
 
@@ -105,7 +105,7 @@ def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
     tracked = issue(1, "s", "z"), issue(2, "s", "z")
     outcome = plan(result, tracked, 3)
     assert changes(outcome) == [("close", "duplicate", 2), ("close", "fixed", 1), ("open", "new", None)]
-    assert [action.signature for action in (outcome.actions[2], *outcome.left)] == ["many", "few"]
+    assert [action.signature for action in (outcome.changes[2], *outcome.left)] == ["many", "few"]
 
 
 @pytest.mark.parametrize("text", ["-->", "<!-- triage {} -->", "}} --> }", "\u2028\x00\n`@someone`", "\\u003e"])

@@ -16,10 +16,10 @@ from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.revision import Revision
-from triage.nightly.issues import Action, ActionCause, ActionKind
+from triage.nightly.issues import ActionCause, ActionKind, IssueChange
 from triage.nightly.result import IssueDraft, Night, StepResult
 from triage.nightly.store import NightStore
-from triage.report.issues import action_text
+from triage.report.issues import issue_body
 from triage.report.night import write_reports
 
 HISTORIES = {"first": "PF", "second": "PF", "other": "PG", "before": "FF", "fine": "PP", "fixed": "FP"}
@@ -85,11 +85,11 @@ def test_a_line_end_after_the_token_is_dropped(hub: LoopbackIssues, night: Night
 @pytest.mark.parametrize("cause", list(ActionCause))
 def test_hostile_texts_stay_text(night: Night, cause: ActionCause) -> None:
     evil = "@someone #12 <img src=x> ```\n# x\n<!-- triage {} --> [x](javascript:x)"
-    action = Action(ActionKind.COMMENT, cause, evil, cases=(evil,) * 30, original=3, event="event")
+    change = IssueChange(ActionKind.COMMENT, cause, evil, cases=(evil,) * 30, original=3, event="event")
     clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]
-    draft = IssueDraft(evil, evil, evil, evil)
+    draft = IssueDraft(evil, evil, evil, evil, evil, [evil])
     clusters = [replace(cluster, draft=draft, representative=evil) for cluster in clusters]
-    text = action_text(action, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters))
+    text = issue_body(change, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters))
     assert text
     tokens = [token for block in MarkdownIt().parse(text) for token in (block, *(block.children or ()))]
     assert not {token.type for token in tokens} & {"link_open", "image"}
@@ -109,7 +109,7 @@ def test_no_file_that_a_night_names_is_published(
         (tmp_path / "out" / "nightly.json").write_text(json.dumps(document))
         assert sync(hub, tmp_path / "out", "--apply")[0] == 2
     assert hub.requests == []
-    draft = IssueDraft("input.mlir", "module @small {}", "iree-compile input.mlir", "error: no")
+    draft = IssueDraft("input.mlir", "module @small {}", "iree-compile input.mlir", "error: no", "error: no")
     clusters = [replace(cluster, draft=draft, steps=[StepResult("reduce", "done")]) for cluster in night.clusters]
     write_reports(replace(night, clusters=clusters), tmp_path / "out")
     for path in (tmp_path / "out" / "issues").iterdir():

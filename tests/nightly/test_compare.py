@@ -14,9 +14,10 @@ from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.nightly.compare import case_result
-from triage.nightly.result import SCHEMA, CaseChangeKind, Night, night_bytes, parse_night, read_night
+from triage.nightly.result import SCHEMA, CaseChangeKind, Night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import shard
+from triage.nightly.store import night_bytes, parse_night, read_night
 from triage.report.night import NightReport
 from triage.report.registry import rendered
 

@@ -15,8 +15,9 @@ from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
-from triage.nightly.result import Night, read_night
+from triage.nightly.result import Night
 from triage.nightly.shards import ShardResult, merge, shard
+from triage.nightly.store import read_night
 from triage.report.night import NightReport
 from triage.report.registry import rendered
 

@@ -38,6 +38,12 @@ def test_nights_are_listed_shown_and_removed(imported: None, triage: Triage) -> 
     assert json.loads(triage("nights", "prune", "2026-01-04", "--format", "json").stdout)["removed"] == [4]
 
 
+def test_nights_of_an_older_version_are_named_once(imported: None, home: Path, triage: Triage) -> None:
+    (home / "nights-2").mkdir()
+    assert f"rm -r {home / 'nights-2'}" in triage("nights", "list").stderr
+    assert triage("nights", "list").stderr == ""
+
+
 def test_a_night_that_is_not_there_is_bad_input(home: Path, triage: Triage) -> None:
     for words in (["show"], ["show", "7"], ["prune"], ["prune", "--older-than", "soon"]):
         assert triage("nights", *words).returncode == 2

@@ -94,7 +94,7 @@ def test_summary_and_outputs_are_appended(night: Night, tmp_path: Path, monkeypa
     assert len(stream.getvalue().splitlines()) == 2
     assert stream.getvalue().startswith("::error ")
     summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
-    assert summary.startswith("before<<x\ny\nx\n# 1.1.0 against 1.0.0")
+    assert summary.startswith("before<<x\ny\nx\n# IREE 1.1.0 against 1.0.0")
     values = assigned(tmp_path / "GITHUB_OUTPUT")
     assert set(values) == {"before", *outputs(night)}
     assert (values["regressed"], values["changed"], values["fixed"], values["failing"]) == ("3", "0", "1", "4")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +16,14 @@ from triage.cli.nights import open_nights
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
-from triage.nightly.issues import Action, failures_of, plan
-from triage.nightly.result import cluster_id, read_night
-from triage.report.issues import IssueChanges, IssuesReport, action_text, issue_change, title_of
+from triage.nightly.issues import IssueChange, failures_of, plan
+from triage.nightly.result import cluster_id
+from triage.nightly.store import read_night
+from triage.report.issues import IssuesReport, issue_body
+from triage.report.printable import visible
 from triage.report.registry import write_report
 
+_TITLE = 250  # characters; GitHub takes 256
 app = typer.Typer(no_args_is_help=True, help="Keep the issues of a GitHub repository in step with nights.")
 
 
@@ -66,34 +70,31 @@ def sync(
     failures = failures_of(night)
     api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
     hub = GitHubIssues(repository, label, token or None, api)
-    planned = plan(night, hub.read(lambda issue: issue.is_open or issue.marker.signature in failures), limit)
-    notes = (
-        planned.notes if token else (*planned.notes, "without GITHUB_TOKEN, issues of all authors are taken for this program's")
-    )
+    planned = plan(night, hub.read(lambda issue: issue.is_open or issue.marker.signature in failures), limit, repository)
+    if not token:
+        note = "without GITHUB_TOKEN, issues of all authors are taken for this program's"
+        planned = replace(planned, notes=(*planned.notes, note))
     if not apply:
-        left = list(map(issue_change, planned.left))
-        result = IssueChanges(repository, apply, list(map(issue_change, planned.actions)), left, notes)
-        write_report(IssuesReport(result), output)
+        write_report(IssuesReport(planned), output)
         return Exit.OK
-    done: list[tuple[Action, int | None]] = []
+    done: list[IssueChange] = []
     try:
-        for action in planned.actions:
-            number = hub.apply(action, title_of(action), action_text(action, night))
-            done.append((action, number))
+        for change in planned.changes:
+            number = hub.apply(replace(change, title=visible(change.title)[:_TITLE]), issue_body(change, night))
+            done.append(replace(change, issue=number))
     finally:
         _store(f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/", done)
-        made = [issue_change(action, number) for action, number in done]
-        left = [issue_change(action) for action in planned.actions[len(done) :] + planned.left]
-        write_report(IssuesReport(IssueChanges(repository, apply, made, left, notes)), output)
+        left = (*planned.changes[len(done) :], *planned.left)
+        write_report(IssuesReport(replace(planned, changes=tuple(done), left=left, applied=True)), output)
     return Exit.OK
 
 
-def _store(begin: str, done: Sequence[tuple[Action, int | None]]) -> None:
+def _store(begin: str, done: Sequence[IssueChange]) -> None:
     """Store the issues with the nights, for `triage site`. Issues that cannot be stored are no failure of the command.
 
     begin: what is before the number in the name or the address of an issue.
     """
     try:
-        open_nights().add_issues({cluster_id(action.signature): f"{begin}{number}" for action, number in done if number})
+        open_nights().add_issues({cluster_id(change.signature): f"{begin}{change.issue}" for change in done})
     except (TriageError, OSError) as error:
         print_stderr(f"the issues are not stored for `triage site`: {error}")

@@ -149,9 +149,9 @@ def nightly(
                 for _ in steps.run():
                     reports.write()
                 report = reports.write()
-    store_night(report.night, out)
+    store_night(report.result, out)
     publish(report, output, github=github)
-    return exit_of(report.night)
+    return exit_of(report.result)
 
 
 def publish(report: NightReport, output: str, *, github: bool) -> None:
@@ -205,7 +205,7 @@ class NightReports:
                 stopped = "interrupted"
             try:
                 report = self.write(stopped)
-                store_night(report.night, self.out)
+                store_night(report.result, self.out)
                 publish(report, self.output, github=self.github)
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")

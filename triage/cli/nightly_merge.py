@@ -11,8 +11,8 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.nightly import exit_of, publish
 from triage.cli.nights import store_night
 from triage.cli.options import GitHubOption, format_option
-from triage.nightly.result import read_night
 from triage.nightly.shards import ShardResult, copy_files, merge
+from triage.nightly.store import read_night
 from triage.report.night import NightReport, write_reports
 
 
@@ -39,6 +39,6 @@ def nightly_merge(
     if out:
         copy_files(shards, out)
     report = write_reports(night, out) if out else NightReport(night)
-    store_night(report.night, out)
+    store_night(report.result, out)
     publish(report, output, github=github)
-    return exit_of(report.night)
+    return exit_of(report.result)

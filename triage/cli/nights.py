@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +23,7 @@ from triage.report.elements import plural
 from triage.report.night import NightReport
 from triage.report.nights import PrunedNights, StoredNightsReport, stored_nights
 from triage.report.registry import write_report
-from triage.toolchains.home import open_home
+from triage.toolchains.home import open_home, write_whole
 
 if TYPE_CHECKING:  # numpy is slow to import
     from triage.nightly.history import NightsHistory
@@ -31,8 +33,15 @@ _NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
 
 
 def open_nights() -> NightStore:
-    """Open the nights of TRIAGE_HOME."""
-    return NightStore(open_home(), warn=print_stderr)
+    """Open the nights of TRIAGE_HOME. Those of older versions are named once."""
+    home = open_home()
+    store, named = NightStore(home, warn=print_stderr), home / "state" / "old-nights"
+    old = sorted(str(path) for path in home.glob("nights*") if path != store.path)
+    if old and not named.exists():
+        print_stderr(f"nights of an older version of triage are not read; remove them with: rm -r {shlex.join(old)}")
+        with suppress(OSError):  # a folder that is only read
+            write_whole(named, "")
+    return store
 
 
 def store_night(night: Night, folder: Path | None) -> None:

@@ -105,6 +105,10 @@ class IssueForm:
     component: tuple[str, str] | None = None
     version: str = "Version"
     context: str | None = "Additional context"
+    repository: str = ""
+    """Web address of the project."""
+    tag: str = "v{}"
+    """Of a release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +317,7 @@ class Compiler(ABC):
     """One compiler family. A minimal family sets `name` and `folders` and implements the abstract methods."""
 
     name: str
+    title: str = ""  # the name as people write it, where that differs
     folders: str  # one sentence: which ones `locate` accepts
     distribution: str = ""  # the package whose releases are the timeline; empty when there are only folders
     packaging: Packaging = Wheel()

@@ -17,7 +17,7 @@ from requests import RequestException
 from urllib3.exceptions import HTTPError
 
 from triage.model.errors import EnvironmentFailure
-from triage.nightly.issues import Action, ActionCause, ActionKind, Marker, TrackedIssue, event_in, hidden, marker_in
+from triage.nightly.issues import ActionCause, ActionKind, IssueChange, Marker, TrackedIssue, event_in, hidden, marker_in
 
 PUBLIC_API = "https://api.github.com"
 _RETRIES = 5
@@ -92,51 +92,42 @@ class GitHubIssues:
                 tracked.append(replace(without, events=events))
             return tracked
 
-    def apply(self, action: Action, title: str, text: str | None) -> int:
-        """Make a change and return the issue's number.
-
-        title: of a new issue; text: the issue's Markdown, or that of the comment; None for none.
-        """
-        if action.kind is ActionKind.OPEN:
-            return self._open(action, title, text or "")
-        assert action.issue
-        number = action.issue.number
+    def apply(self, change: IssueChange, text: str | None) -> int:
+        """Make a change and return the issue's number. text: Markdown of a new issue or of a comment; None for none."""
+        if change.tracked is None:
+            return self._open(change, text or "")
+        number = change.tracked.number
         with self._errors(f"change #{number}"):
             issue = self._issues[number]
-            if text is not None and action.event not in action.issue.events:
-                body = f"{hidden({'event': action.event})}\n{text}"
-                self._once(
-                    lambda: issue.create_comment(body),
-                    lambda: action.event in self._events(issue),
-                )
-            changes: dict[str, Any] = {}
-            if action.kind is ActionKind.CLOSE:
-                changes = {
-                    "state": "closed",
-                    "state_reason": "completed" if action.cause is ActionCause.FIXED else "not_planned",
-                }
-            if action.kind is ActionKind.REOPEN:
-                changes = {"state": "open"}
-            if action.marker:
-                changes["body"] = action.issue.with_marker(action.marker)[:_BODY]
-            if changes:
-                issue.edit(**changes)
+            if text is not None and change.event not in change.tracked.events:
+                body = f"{hidden({'event': change.event})}\n{text}"
+                self._once(lambda: issue.create_comment(body), lambda: change.event in self._events(issue))
+            values: dict[str, Any] = {}
+            if change.action is ActionKind.CLOSE:
+                reason = "completed" if change.cause is ActionCause.FIXED else "not_planned"
+                values = {"state": "closed", "state_reason": reason}
+            if change.action is ActionKind.REOPEN:
+                values = {"state": "open"}
+            if change.marker:
+                values["body"] = change.tracked.with_marker(change.marker)[:_BODY]
+            if values:
+                issue.edit(**values)
         return number
 
-    def _open(self, action: Action, title: str, text: str) -> int:
-        assert action.marker
-        body = f"{action.marker.text()}\n{text}"[:_BODY]
+    def _open(self, change: IssueChange, text: str) -> int:
+        assert change.marker
+        body = f"{change.marker.text()}\n{text}"[:_BODY]
 
         def existing() -> Issue | None:
             newest = self._repository.get_issues(state="all", labels=[self._label], sort="created", direction="desc")
             for issue in newest.get_page(0):
                 marker = marker_in(issue.body or "")
-                if marker and marker.signature == action.signature and self._is_ours(issue):
+                if marker and marker.signature == change.signature and self._is_ours(issue):
                     return issue
             return None
 
         with self._errors("open an issue"):
-            issue = self._once(lambda: self._repository.create_issue(title, body, labels=[self._label]), existing)
+            issue = self._once(lambda: self._repository.create_issue(change.title, body, labels=[self._label]), existing)
             labels = {label.name.lower() for label in issue.labels}
             if self._label.lower() not in labels:
                 issue.edit(state="closed", state_reason="not_planned")

@@ -7,34 +7,19 @@ from __future__ import annotations
 
 import gc
 import json
-import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
-from io import BytesIO
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from packaging.version import InvalidVersion, Version
-from pydantic import TypeAdapter
 
-from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.result import CaseChangeKind, CaseResult, Night, night_bytes, parse_night
+from triage.nightly.columns import COUNTS, METRICS, Matrix, NightColumns, status_in, version_of
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore
-from triage.toolchains.home import write_whole
-
-Matrix = NDArray[Any]
-METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")  # those that trends show
-_STATUSES = tuple(Status)
-_FLAKY, _COUNTS = 0x40, 0x80  # parts of a code
-_CACHE = "columns.npz"
-_FAILURES: TypeAdapter[list[Failure]] = TypeAdapter(list[Failure])
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -55,16 +40,16 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class StateRun:
-    """Nights in which a case has the same state and signature: `nights[first]` to `nights[last]`. signature: its number in
-    `NightsHistory.signatures`, 0 for none; count: of the nights that tested the case.
-    """
+    """Nights in which a case has the same state and signature: `nights[first]` to `nights[last]`."""
 
     first: int
     last: int
     status: Status
     flaky: bool
     signature: int
+    """Its number in `NightsHistory.signatures`; 0 for none."""
     count: int
+    """How many of the nights have a result of the case."""
 
     @property
     def failed(self) -> bool:
@@ -73,19 +58,21 @@ class StateRun:
 
 @dataclass(frozen=True)
 class NightsHistory:
-    """Cases x nights.
-
-    numbers: of the nights in the store; nights: without the cases that only passed; rows: track and name of each case; states:
-    codes, 0 where a night has no result; failures: numbers in `kinds`, 0 for none; metrics: by name, NaN where not measured.
-    """
+    """Cases x nights."""
 
     numbers: tuple[int, ...]
+    """Of the nights in the store."""
     nights: tuple[Night, ...]
+    """Without the cases that only passed."""
     rows: tuple[tuple[Track, str], ...]
+    """Track and name of each case."""
     states: Matrix
+    """Codes; 0 where a night has no result."""
     failures: Matrix
+    """Numbers in `kinds`; 0 for none."""
     kinds: tuple[Failure | None, ...]
     metrics: Mapping[str, Matrix]
+    """By name; NaN where not measured."""
 
     @cached_property
     def signatures(self) -> tuple[str, ...]:
@@ -125,7 +112,7 @@ class NightsHistory:
 
     def regressed(self, row: int, night: int) -> bool:
         """Whether a night itself found that a case passes, or fails differently, on its baseline."""
-        return bool(int(self.states[row, night]) & _COUNTS)
+        return bool(int(self.states[row, night]) & COUNTS)
 
     def is_new(self, row: int) -> bool:
         """Whether a case fails since the last night of its track, and did not fail in that way before."""
@@ -171,7 +158,7 @@ class NightsHistory:
 
     def _runs_of(self, row: int, signature_of: Matrix) -> Iterator[StateRun]:
         present = np.flatnonzero(self.states[row])
-        states = self.states[row, present] & ~np.uint8(_COUNTS)
+        states = self.states[row, present] & ~np.uint8(COUNTS)
         signatures = signature_of[self.failures[row, present]]
         changes = np.flatnonzero((np.diff(states) != 0) | (np.diff(signatures) != 0)) + 1
         for first, end in pairwise([0, *changes.tolist(), len(present)]):
@@ -179,100 +166,19 @@ class NightsHistory:
             yield StateRun(int(present[first]), int(present[end - 1]), status, flaky, int(signatures[first]), end - first)
 
 
-def status_in(code: int) -> tuple[Status, bool]:
-    """Return the status that a code stands for, and whether it is flaky."""
-    return _STATUSES[(code & ~(_FLAKY | _COUNTS)) - 1], bool(code & _FLAKY)
-
-
-def kind_of(toolchain: Revision) -> str:
-    """Return the kind of a toolchain: release, nightly or local."""
-    if toolchain.name.startswith("nightly:"):
-        return "nightly"
-    return "release" if _version(toolchain.name) else "local"
-
-
 def load_history(store: NightStore) -> NightsHistory:
     """Read all nights, the oldest first. Results with an older toolchain than the track had before are left out."""
     was_enabled = gc.isenabled()
     gc.disable()  # it would look at millions of objects again and again, and no circle is made
     try:
-        read = [(number, columns) for number in store.numbers() if (columns := _columns(store, number)) is not None]
+        read = [(number, columns) for number in store.numbers() if (columns := store.columns(number)) is not None]
     finally:
         if was_enabled:
             gc.enable()
     return _aligned(sorted(read, key=lambda entry: (entry[1].night.started, entry[0])))
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """One night as arrays of equal length. night: without the cases that only passed; keys: track and case; kinds: failures."""
-
-    night: Night
-    keys: str
-    states: Matrix
-    failures: Matrix
-    kinds: Sequence[Failure]
-    metrics: Mapping[str, Matrix]
-
-
-def _columns(store: NightStore, number: int) -> _Columns | None:
-    """Return the columns of a night, from a file next to it where there is one. A damaged file is written again."""
-    path = store.path / str(number) / _CACHE
-    try:
-        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            metrics = {name: file[name] for name in METRICS}
-            night = parse_night(file["night"].tobytes(), str(path))
-            kinds = _FAILURES.validate_json(file["kinds"].tobytes())
-            return _Columns(night, file["keys"].tobytes().decode(), file["states"], file["failures"], kinds, metrics)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, BadInput):
-        pass
-    whole = store.night(number)
-    if whole is None:
-        return None
-    columns = _columns_of(whole)
-    arrays: dict[str, Any] = {
-        "night": np.frombuffer(night_bytes(columns.night), np.uint8),
-        "keys": np.frombuffer(columns.keys.encode("utf-8", "replace"), np.uint8),
-        "kinds": np.frombuffer(_FAILURES.dump_json(list(columns.kinds), by_alias=True), np.uint8),
-        "states": columns.states,
-        "failures": columns.failures,
-        **columns.metrics,
-    }
-    content = BytesIO()
-    np.savez_compressed(content, **arrays)
-    with suppress(OSError):  # a folder that is only read
-        write_whole(path, content.getvalue())
-    return columns
-
-
-def _columns_of(night: Night) -> _Columns:
-    kinds: dict[str, int] = {}
-    failures: list[Failure] = []
-    kind = kind_of(night.toolchain)
-    keys, states, numbers = [], [], []
-    for case in night.cases:
-        target = "" if case.target is None else " ".join(filter(None, (case.target.backend, case.target.chip)))
-        keys.append(json.dumps([case.compiler, case.suite, target, kind, case.case]))
-        states.append(_code(case))
-        number = 0
-        if case.failure:
-            text = f"{case.failure.signature}\n{case.failure.headline}"
-            number = kinds.setdefault(text, len(kinds) + 1)
-            if number > len(failures):
-                failures.append(case.failure)
-        numbers.append(number)
-    metrics = {name: np.array([case.metrics.get(name, np.nan) for case in night.cases], np.float32) for name in METRICS}
-    listed = [case for case in night.cases if case.counts or case.bisections or case.issue]
-    head = replace(night, cases=listed)
-    return _Columns(head, "\n".join(keys), np.array(states, np.uint8), np.array(numbers, np.uint32), failures, metrics)
-
-
-def _code(case: CaseResult) -> int:
-    flaky = _FLAKY if case.flaky or case.change is CaseChangeKind.FLAKY else 0
-    return 1 + _STATUSES.index(case.status) + flaky + (_COUNTS if case.counts else 0)
-
-
-def _aligned(columns: Sequence[tuple[int, _Columns]]) -> NightsHistory:
+def _aligned(columns: list[tuple[int, NightColumns]]) -> NightsHistory:
     rows: dict[str, int] = {}
     kept: list[tuple[Matrix, Matrix]] = []  # rows, and which entries of the night they are
     newest: dict[Track, Revision] = {}
@@ -316,17 +222,9 @@ def _track(key: str) -> Track:
     return Track(*json.loads(key)[:-1])
 
 
-@cache
-def _version(name: str) -> Version | None:
-    try:
-        return Version(name)
-    except InvalidVersion:
-        return None
-
-
 def _is_older(toolchain: Revision, other: Revision) -> bool:
     """Return whether a toolchain is known to be older than another one of its kind."""
-    old, new = _version(toolchain.name), _version(other.name)
+    old, new = version_of(toolchain.name), version_of(other.name)
     if old and new:
         return old < new
     return bool(toolchain.date and other.date and toolchain.date < other.date)

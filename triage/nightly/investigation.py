@@ -20,7 +20,6 @@ from triage.nightly.result import (
     FailureCluster,
     InvestigationSummary,
     Night,
-    OpenStep,
     StepResult,
     cluster_id,
 )
@@ -80,22 +79,21 @@ class Investigation:
 
     def added_to(self, night: Night) -> Night:
         """Return a night with what is known of its clusters."""
-        known = {cluster.record.signature for cluster in self.clusters}
-        clusters = [cluster.record for cluster in self.clusters]
+        for work in self.clusters:
+            noted = {step.step for step in work.record.steps}
+            for step in self.steps:
+                if step.name not in noted:
+                    self._note(work, step, "left", "not begun")
+        known = {work.record.signature for work in self.clusters}
+        clusters = [work.record for work in self.clusters]
         clusters += [cluster for cluster in night.clusters if cluster.signature not in known]
-        left = [
-            OpenStep(cluster.record.id, cluster.case.name, step.name, reason, step.command(self.setting, cluster))
-            for cluster in self.clusters
-            for step in self.steps
-            if (reason := self._left(cluster, step)) is not None
-        ]
         origins = {
             name: [origin for origin in (cluster.culprit, cluster.fix) if origin]
             for cluster in clusters
             for name in (cluster.representative, *cluster.confirmed)
         }
         cases = [replace(case, bisections=origins.get(case.case) or case.bisections) for case in night.cases]
-        answer = InvestigationSummary(budget_seconds=self.budget.seconds, seconds=round(self.budget.spent, 1), left=left)
+        answer = InvestigationSummary(round(self.budget.spent, 1), self.budget.seconds)
         return replace(night, cases=cases, clusters=clusters, investigation=answer)
 
     def _waiting(self) -> list[tuple[ClusterInWork, InvestigationStep]]:
@@ -204,13 +202,6 @@ class Investigation:
                 if own and commit == own and other is not cluster
             ]
             cluster.record = replace(cluster.record, same_culprit=same)
-
-    def _left(self, cluster: ClusterInWork, step: InvestigationStep) -> str | None:
-        """Return why a step is not done yet; None when it is, or is not needed."""
-        if _is_done(cluster, step):
-            return None
-        noted = next((other.reason for other in cluster.record.steps if other.step == step.name), None)
-        return noted or "not begun"
 
     def _urgency(self, entry: tuple[ClusterInWork, InvestigationStep]) -> tuple[bool, int, float]:
         """Return the order of steps: new failures first, then cheap steps, then fast cases."""

@@ -5,55 +5,51 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, ClassVar
 
 from packaging.version import InvalidVersion, Version
 
-from triage.model.outcome import FAILING, PASSING, Failure, Status
+from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 from triage.nightly.result import CaseChangeKind, CaseResult, Night
 
 _CASES = 100  # names that a marker holds; an issue is closed without a look at further ones
+_TITLE = 200  # characters; GitHub takes 256
 _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What an issue remembers of its failure. toolchain: the last one that an issue or a comment was written for."""
+    """What an issue remembers of its failure."""
 
     signature: str
     cases: tuple[str, ...]
     toolchain: Revision
+    """The last one that an issue or a comment was written for."""
 
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show."""
-        revision = self.toolchain
-        return hidden(
-            {
-                "signature": self.signature,
-                "toolchain": revision.name,
-                "commit": revision.commit,
-                "date": revision.date,
-                "cases": self.cases,
-            }
-        )
+        name, commit, date = self.toolchain.name, self.toolchain.commit, self.toolchain.date
+        values = {"signature": self.signature, "toolchain": name, "commit": commit, "date": date, "cases": self.cases}
+        return hidden(values)
 
     def reaches(self, revision: Revision) -> bool:
         """Return whether a compiler is at least as new as the one that the issue knows."""
         known = self.toolchain
         if known.date and revision.date:
             return revision.date >= known.date
-        return not is_older(revision.name, known.name)
+        try:
+            return Version(revision.name) >= Version(known.name)
+        except InvalidVersion:
+            return True
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedIssue:
-    """An issue with the marker of this program. state_reason, closed_at: as GitHub has them, of a closed issue; events: what
-    this program has commented on.
-    """
+    """An issue with the marker of this program. `state_reason` and `closed_at` are those that GitHub has of a closed issue."""
 
     number: int
     title: str
@@ -63,6 +59,7 @@ class TrackedIssue:
     state_reason: str | None = None
     closed_at: str | None = None
     events: frozenset[str] = frozenset()
+    """What this program has commented on."""
 
     def with_marker(self, marker: Marker) -> str:
         """Return the body with another marker."""
@@ -84,14 +81,6 @@ def marker_in(body: str) -> Marker | None:
         value if isinstance(value := values.get(key), str) else None for key in ("toolchain", "commit", "date")
     )
     return Marker(signature, tuple(case for case in cases if isinstance(case, str)), Revision(name or "", commit, date))
-
-
-def is_older(name: str, other: str) -> bool:
-    """Return whether both names are versions and the first is older."""
-    try:
-        return Version(name) < Version(other)
-    except InvalidVersion:
-        return False
 
 
 def event_in(body: str) -> str | None:
@@ -128,115 +117,130 @@ class ActionCause(StrEnum):
     DUPLICATE = "duplicate"  # it has the signature of an older issue
 
 
-@dataclass(frozen=True, slots=True)
-class NightFailure:
-    """The cases that fail with one signature in a night. is_new: a case regressed or failed differently before; is_expected:
-    all cases are known failures.
-    """
-
-    failure: Failure
-    cases: tuple[str, ...]
-    is_new: bool
-    is_expected: bool = False
+_REASONS = {
+    ActionCause.NEW: "regressed",
+    ActionCause.AGAIN: "failed again",
+    ActionCause.MORE: "more",
+    ActionCause.FIXED: "passed",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """One change.
+class IssueChange:
+    """A change of an issue."""
 
-    issue: None to open one; cases: those that it is about; original: the issue that this one is a duplicate of;
-    marker: the issue's from now on, None to leave it; event: identifies the comment, which is written once, empty for none.
-    """
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = dict.fromkeys(("tracked", "original", "marker", "event"))
+    JSON_PROPERTIES: ClassVar = ("reason",)
 
-    kind: ActionKind
+    action: ActionKind
     cause: ActionCause
     signature: str
-    failure: Failure | None = None
-    issue: TrackedIssue | None = None
     cases: tuple[str, ...] = ()
+    """Those that it is about."""
+    issue: int | None = None
+    """Null where it is to be opened."""
+    title: str = ""
+    tracked: TrackedIssue | None = None
+    """The issue as it is on GitHub."""
     original: int | None = None
+    """The issue that this one is a duplicate of."""
     marker: Marker | None = None
+    """The issue's from now on; None to leave it."""
     event: str = ""
+    """Identifies the comment, which is written once; empty for none."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is changed, in a few words."""
+        if self.cause is ActionCause.DUPLICATE:
+            return f"duplicate of #{self.original}"
+        return f"{len(self.cases)} case{'s' * (len(self.cases) != 1)} {_REASONS[self.cause]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to change. left: what the limit leaves for the next time; notes: what is left alone."""
+@dataclass(frozen=True)
+class IssueChanges:
+    """What was changed in the issues of a repository, or would be changed."""
 
-    actions: tuple[Action, ...]
-    left: tuple[Action, ...] = ()
+    repository: str
+    changes: tuple[IssueChange, ...]
+    left: tuple[IssueChange, ...] = ()
+    """Changes that --limit leaves for the next time."""
     notes: tuple[str, ...] = ()
+    """Issues that are left alone."""
+    applied: bool = False
 
 
-def plan(night: Night, issues: Sequence[TrackedIssue], limit: int) -> Plan:
-    """Return what to change after a night, at most `limit` actions."""
-    failures, passing = failures_of(night), _passing(night)
+def plan(night: Night, issues: Sequence[TrackedIssue], limit: int, repository: str = "") -> IssueChanges:
+    """Return what to change after a night, at most `limit` changes."""
+    failures = failures_of(night)
     owners: dict[str, TrackedIssue] = {}
-    actions = []
+    changes, notes = [], []
     for issue in sorted(issues, key=lambda issue: issue.number):
         owner = owners.setdefault(issue.marker.signature, issue)
         if owner is not issue and issue.is_open:
-            closing = Action(ActionKind.CLOSE, ActionCause.DUPLICATE, issue.marker.signature, issue=issue)
-            actions.append(replace(closing, original=owner.number, event=f"duplicate {owner.number}"))
-    actions += [action for issue in owners.values() if (action := _update(night.toolchain, failures, passing, issue))]
-    new = [failure for signature, failure in failures.items() if failure.is_new and signature not in owners]
-    actions += [_opening(failure, night.toolchain) for failure in sorted(new, key=lambda failure: -len(failure.cases))]
-    actions.sort(key=lambda action: list(ActionKind).index(action.kind))
-    notes = [
-        f"#{issue.number} stays closed: {why}"
-        for issue in owners.values()
-        if (why := _why_closed(night.toolchain, failures, issue))
-    ]
-    return Plan(tuple(actions[:limit]), tuple(actions[limit:]), tuple(notes))
+            event = f"duplicate {owner.number}"
+            changes.append(_change(ActionKind.CLOSE, ActionCause.DUPLICATE, issue, (), event, original=owner.number))
+    for signature, issue in owners.items():
+        if reason := _why_closed(night.toolchain, failures, issue):
+            notes.append(f"#{issue.number} stays closed: {reason}")
+        elif change := _update(night, failures.get(signature, []), issue):
+            changes.append(change)
+    for signature, members in sorted(failures.items(), key=lambda group: -len(group[1])):
+        if signature not in owners and any(case.counts for case in members):
+            cases = tuple(case.case for case in members)
+            marker = Marker(signature, cases[:_CASES], night.toolchain)
+            changes.append(
+                IssueChange(ActionKind.OPEN, ActionCause.NEW, signature, cases, None, _title(members), marker=marker)
+            )
+    changes.sort(key=lambda change: list(ActionKind).index(change.action))
+    return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]), tuple(notes))
 
 
-def failures_of(night: Night) -> dict[str, NightFailure]:
-    """Return the failures of a night by signature. Flaky cases say nothing."""
+def failures_of(night: Night) -> dict[str, list[CaseResult]]:
+    """Return the failing cases of a night by signature. Flaky cases say nothing."""
     groups: dict[str, list[CaseResult]] = {}
     for case in night.cases:
         if case.failure and case.status in FAILING and case.change is not CaseChangeKind.FLAKY:
             groups.setdefault(case.failure.signature, []).append(case)
-    return {
-        signature: NightFailure(
-            cast(Failure, members[0].failure),
-            cases=tuple(case.case for case in members),
-            is_new=any(case.counts for case in members),
-            is_expected=all(case.status is Status.XFAIL for case in members),
-        )
-        for signature, members in groups.items()
-    }
+    return groups
 
 
-def _passing(night: Night) -> frozenset[str]:
-    steady = (case for case in night.cases if case.change is not CaseChangeKind.FLAKY)
-    return frozenset(case.case for case in steady if case.status in PASSING)
-
-
-def _update(
-    revision: Revision, failures: Mapping[str, NightFailure], passing: Collection[str], issue: TrackedIssue
-) -> Action | None:
-    """Return what a night changes in the issue of a signature."""
-    failure, known = failures.get(issue.marker.signature), issue.marker.cases
+def _update(night: Night, members: Sequence[CaseResult], issue: TrackedIssue) -> IssueChange | None:
+    """Return what a night changes in the issue of a signature. members: the cases that fail with it."""
+    revision, known, failing = night.toolchain, issue.marker.cases, tuple(case.case for case in members)
     if not issue.marker.reaches(revision):
         return None
-    failing = failure.cases if failure else ()
-    action = Action(ActionKind.COMMENT, ActionCause.MORE, issue.marker.signature, None, issue, failing)
     marker = replace(issue.marker, cases=tuple(dict.fromkeys((*known, *failing)))[:_CASES], toolchain=revision)
     added = tuple(case for case in failing if case not in known)
-    if failure and not issue.is_open:
-        if failure.is_expected or _why_closed(revision, failures, issue):
+    if failing and not issue.is_open:
+        if all(case.status is Status.XFAIL for case in members):
             return None
         event = _event(ActionCause.AGAIN, revision)
-        return replace(action, kind=ActionKind.REOPEN, cause=ActionCause.AGAIN, event=event, marker=marker)
+        return _change(ActionKind.REOPEN, ActionCause.AGAIN, issue, failing, event, marker=marker)
     if added and len(known) < _CASES:
-        return replace(action, cases=added, event=_event(ActionCause.MORE, revision, added), marker=marker)
-    if not failure and issue.is_open and known and set(known) <= set(passing):
+        event = _event(ActionCause.MORE, revision, added)
+        return _change(ActionKind.COMMENT, ActionCause.MORE, issue, added, event, marker=marker)
+    passing = {case.case for case in night.cases if case.status in PASSING and case.change is not CaseChangeKind.FLAKY}
+    if not failing and issue.is_open and known and passing.issuperset(known):
         event = _event(ActionCause.FIXED, revision)
-        return replace(action, kind=ActionKind.CLOSE, cause=ActionCause.FIXED, cases=known, event=event, marker=marker)
+        return _change(ActionKind.CLOSE, ActionCause.FIXED, issue, known, event, marker=marker)
     return None
 
 
-def _why_closed(revision: Revision, failures: Mapping[str, NightFailure], issue: TrackedIssue) -> str | None:
+def _change(
+    kind: ActionKind, cause: ActionCause, issue: TrackedIssue, cases: tuple[str, ...], event: str, **values: Any
+) -> IssueChange:
+    signature = issue.marker.signature
+    return IssueChange(kind, cause, signature, cases, issue.number, issue.title, tracked=issue, event=event, **values)
+
+
+def _title(members: Sequence[CaseResult]) -> str:
+    failure = members[0].failure
+    assert failure
+    return " ".join(f"{failure.failure_class}: {failure.headline}".split())[:_TITLE]
+
+
+def _why_closed(revision: Revision, failures: Mapping[str, object], issue: TrackedIssue) -> str | None:
     """Return why a closed issue stays closed although its failure is there; None where it does not."""
     closed_on = (issue.closed_at or "")[:10]
     if issue.is_open or not issue.marker.reaches(revision) or issue.marker.signature not in failures:
@@ -247,12 +251,6 @@ def _why_closed(revision: Revision, failures: Mapping[str, NightFailure], issue:
     if not closed_by_night and revision.date and revision.date <= closed_on:
         return f"{revision.name} is of {revision.date}, and the issue was closed on {closed_on}"
     return None
-
-
-def _opening(failure: NightFailure, revision: Revision) -> Action:
-    signature = failure.failure.signature
-    marker = Marker(signature, failure.cases[:_CASES], revision)
-    return Action(ActionKind.OPEN, ActionCause.NEW, signature, failure.failure, cases=failure.cases, marker=marker)
 
 
 def _event(cause: ActionCause, revision: Revision, cases: Sequence[str] = ()) -> str:

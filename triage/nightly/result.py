@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
-from pydantic import TypeAdapter, ValidationError, computed_field
+from pydantic import TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
 from triage.execution.statistics import Pace
@@ -21,17 +19,9 @@ from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import FAILING, PASSING, Cause, Failure, Status
 from triage.model.revision import Revision
-from triage.model.shapes import Shape
 from triage.remedy.result import Remedy
 
-NIGHT_FILE = "nightly.json"
-SCHEMA = 3  # of the JSON
-LARGEST_FILE = 1 << 20  # bytes of a file that a night names
-_PATHS = {  # the names of the files and folders that a night may name, relative to its folder
-    "log": re.compile(r"logs/[\w.-]+/[\w.-]+\.log", re.ASCII),
-    "reproducer": re.compile(r"reproducers/[\w.+-]+", re.ASCII),
-    "issue": re.compile(r"issues/[\w.+-]+\.md", re.ASCII),
-}
+SCHEMA = 4  # of the JSON
 
 
 class CaseChangeKind(StrEnum):
@@ -52,7 +42,7 @@ NEW_FAILURES = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)  # these fail 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeResult(Shape):
+class ProbeResult:
     """A case on one toolchain."""
 
     status: Status
@@ -77,6 +67,8 @@ class ProbeResult(Shape):
 class CaseResult(ProbeResult):
     """A case of a night: its result on the new toolchain, and `baseline`, the one on the baseline."""
 
+    JSON_PROPERTIES: ClassVar = ("baseline_status", "cluster")
+
     case: str
     recipe: str
     suite: str
@@ -97,13 +89,11 @@ class CaseResult(ProbeResult):
     bisections: list[Bisection] = field(default_factory=list)
     """What introduced the failure and, in newer releases, fixed it."""
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def baseline_status(self) -> Status:
         """The status on the baseline."""
         return self.baseline.status
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def cluster(self) -> str | None:
         """The id of the failure, the same in every night."""
@@ -131,21 +121,24 @@ class CaseResult(ProbeResult):
 
 
 @dataclass(frozen=True)
-class StepResult(Shape):
+class StepResult:
     """A step of an investigation: bisect, narrow, confirm, attribute, remedy, reduce or replay."""
 
     step: str
     status: str
-    """`done`, `failed`, `left` (the budget was spent) or `skipped`."""
+    """`done`, `failed`, `left` (such as for lack of time) or `skipped`."""
     seconds: float = 0.0
     reason: str | None = None
+    """Why it has no result."""
     command: str | None = None
-    """The command line that does it."""
+    """The command line that does a step that is left."""
 
 
 @dataclass(frozen=True)
-class Divergence(Shape):
+class Divergence:
     """The pass after which the IR of both toolchains diverges, as `triage attribute` found it."""
+
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {"alias_generator": lambda name: name.removesuffix("_")}
 
     status: str
     pass_: str | None = None
@@ -157,18 +150,22 @@ class Divergence(Shape):
 
 
 @dataclass(frozen=True)
-class IssueDraft(Shape):
+class IssueDraft:
     """What the draft of an issue shows of the reduced program. Reports render it, and read no file to do so."""
 
     file: str
     program: str | None
     """The text of the program; None where it is too long to paste."""
     command: str
-    output: str
+    error: str = ""
+    """The line of the output that names the failure."""
+    output: str = ""
+    unneeded: list[str] = field(default_factory=list)
+    """Flags of the case that the failure does not need."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FailureCluster(Shape):
+class FailureCluster:
     """The cases that share a new failure, and what is known of it."""
 
     signature: str
@@ -204,72 +201,42 @@ class FailureCluster(Shape):
 
 
 @dataclass(frozen=True)
-class OpenStep(Shape):
-    """A step that the budget did not allow, and the line that does it."""
+class InvestigationSummary:
+    """What an investigation took. The steps that are left are in the clusters."""
 
-    cluster: str
-    case: str
-    step: str
-    reason: str
-    command: str
+    seconds: float
+    budget_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class InvestigationSummary(Shape):
-    """What an investigation took, and what is left."""
-
-    budget_seconds: float | None = None
-    seconds: float = 0.0
-    left: list[OpenStep] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class CompileTimes(Shape):
-    """The CPU times of compiles of a case on both toolchains in turn. `low`, `high`: interval of `times`, if there is one."""
+class TimeChange:
+    """The CPU time of a case's compiles, or the time of its runs, on both toolchains in turn."""
 
     case: str
-    times: float
-    low: float | None
-    high: float | None
-    baseline_cpu_seconds: float
-    cpu_seconds: float
-    compiles: int
-    verdict: Pace
-    bisection: Bisection | None = None
-    """Where it became slower, with --bisect."""
-
-
-@dataclass(frozen=True)
-class ProgramTimes(Shape):
-    """A compiled program and its runs: the median time in seconds, kernels that it starts, size and most memory used."""
-
-    median: float | None
-    dispatches: int | None
-    bytes: int | None
-    peak_mb: float | None
-
-
-@dataclass(frozen=True)
-class RunTimes(Shape):
-    """The run time of one function, new to baseline: `ratio` with its interval, and a verdict."""
-
-    case: str
-    function: str | None
-    baseline: ProgramTimes
-    new: ProgramTimes
-    ratio: float | None
-    low: float | None
-    high: float | None
-    verdict: Pace | None
-    reason: str | None
+    function: str | None = None
+    """The function that was run; null for compiles, and for a program that is run as a whole."""
+    baseline_seconds: float | None = None
+    """The median."""
+    seconds: float | None = None
+    ratio: float | None = None
+    """New to baseline, with an interval from `low` to `high` where there are enough samples."""
+    low: float | None = None
+    high: float | None = None
+    verdict: Pace | None = None
+    reason: str | None = None
     """Why there is no verdict."""
     bisection: Bisection | None = None
     """Where it became slower, with --bisect."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Night(Shape):
+class Night:
     """A night: a toolchain against a baseline. The JSON of `triage nightly`."""
+
+    JSON_PROPERTIES: ClassVar = (
+        *("changes", "regressed", "fixed", "changed", "known", "unchanged", "untestable", "unexpected_passes"),
+        *("partial", "slower", "stages", "suites"),
+    )
 
     schema: int
     toolchain: Revision
@@ -289,9 +256,9 @@ class Night(Shape):
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
-    compile_times: list[CompileTimes] = field(default_factory=list)
+    compile_times: list[TimeChange] = field(default_factory=list)
     """Compiles that were measured again."""
-    run_times: list[RunTimes] = field(default_factory=list)
+    run_times: list[TimeChange] = field(default_factory=list)
     """With --bench."""
     stopped: str | None = None
     """Why it ended early; null when it is complete."""
@@ -306,87 +273,69 @@ class Night(Shape):
         """Return the cases with these kinds of change, in the order of the recipes."""
         return [case for case in self.cases if case.change in changes]
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def changes(self) -> dict[str, int]:
         """Number of cases by kind of change."""
         return {change.value: len(self.of(change)) for change in CaseChangeKind}
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def regressed(self) -> list[CaseResult]:
         """Cases that pass on the baseline only."""
         return self.of(CaseChangeKind.REGRESSED)
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def fixed(self) -> list[CaseResult]:
         """Cases that pass on the new toolchain only."""
         return self.of(CaseChangeKind.FIXED)
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def changed(self) -> list[CaseResult]:
         """Cases that fail on both toolchains in different ways."""
         return self.of(CaseChangeKind.CHANGED)
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def known(self) -> list[CaseResult]:
         """Cases that fail as their recipes expect."""
         return self.of(CaseChangeKind.KNOWN)
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def unchanged(self) -> int:
         """Number of cases that fail as before or pass."""
         return len(self.of(CaseChangeKind.FAILING, CaseChangeKind.PASSING, CaseChangeKind.UNEXPECTED_PASS))
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def untestable(self) -> int:
         """Number of cases that a toolchain could not test."""
         return len(self.of(CaseChangeKind.UNTESTABLE))
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def unexpected_passes(self) -> list[str]:
         """Cases that pass on the new toolchain although a failure is expected there."""
         return [case.case for case in self.cases if case.status is Status.XPASS]
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def partial(self) -> bool:
         """Whether the nightly was stopped before it was complete."""
         return self.stopped is not None
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
-    def slower(self) -> list[CompileTimes]:
+    def slower(self) -> list[TimeChange]:
         """Compiles that are slower, the slowest first."""
-        return self._measured(Pace.SLOWER)
+        rows = (row for row in self.compile_times if row.verdict is Pace.SLOWER)
+        return sorted(rows, key=lambda row: -(row.ratio or 0))
 
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def maybe_slower(self) -> list[CompileTimes]:
-        """Compiles whose times vary too much, or that take too long, for a verdict."""
-        return self._measured(Pace.NOISY)
-
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def stages(self) -> dict[str, dict[str, int]]:
         """How many cases passed and failed each stage on the new toolchain."""
-        counts: dict[Stage, dict[str, int]] = {}
+        counts = {stage.value: {"passed": 0, "failed": 0} for stage in Stage}
         for case in self.cases:
-            for stage in case.stages if case.status in (*PASSING, *FAILING) else ():
-                failed = case.status in FAILING and stage == case.stage
-                row = counts.setdefault(stage, {"passed": 0, "failed": 0})
-                row["failed" if failed else "passed"] += 1
-                if failed:
+            for stage in case.stages if case.status is not Status.UNTESTABLE else ():
+                if case.status in FAILING and stage == case.stage:
+                    counts[stage]["failed"] += 1
                     break
-        return {stage.value: counts[stage] for stage in Stage if stage in counts}
+                counts[stage]["passed"] += 1
+        return {stage: row for stage, row in counts.items() if any(row.values())}
 
-    @computed_field  # type: ignore[prop-decorator]
     @property
     def suites(self) -> dict[str, dict[str, int]]:
         """How many cases passed, failed and could not be tested on the new toolchain, by suite."""
@@ -397,16 +346,14 @@ class Night(Shape):
         return counts
 
     @property
+    def left_steps(self) -> list[tuple[FailureCluster, StepResult]]:
+        """The steps that an investigation left over, with their clusters."""
+        return [(cluster, step) for cluster in self.clusters for step in cluster.steps if step.status == "left"]
+
+    @property
     def new_failures(self) -> list[CaseResult]:
         """The cases that fail the night: those that regressed, then those with another failure than before."""
         return [*self.regressed, *self.changed]
-
-    def clusters_by_case(self) -> dict[str, FailureCluster]:
-        """Return the cluster of each case with a new failure, by the case's name."""
-        return {name: cluster for cluster in self.clusters for name in cluster.cases}
-
-    def _measured(self, verdict: Pace) -> list[CompileTimes]:
-        return sorted((row for row in self.compile_times if row.verdict is verdict), key=lambda row: -row.times)
 
 
 def cluster_id(signature: str) -> str:
@@ -436,7 +383,7 @@ def _adapter() -> TypeAdapter[Night]:
 
 def night_bytes(night: Night) -> bytes:
     """Return a night as JSON without derived keys and without fields that have their defaults."""
-    return _adapter().dump_json(night, by_alias=True, round_trip=True, exclude_defaults=True)
+    return _adapter().dump_json(night, by_alias=True, exclude_defaults=True)
 
 
 def parse_night(document: str | bytes, name: str) -> Night:
@@ -448,58 +395,11 @@ def parse_night(document: str | bytes, name: str) -> Night:
     try:
         night = _adapter().validate_json(document)
     except (ValidationError, RecursionError) as error:
-        schema = _schema_in(document)
-        if schema is not None and schema != SCHEMA:
-            raise BadInput(f"{name} has schema {schema} and this version reads {SCHEMA}: run the nightly again") from error
         first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": "it is nested too deeply"}
         where = ".".join(map(str, first["loc"]))
+        if (found := re.search(r'"schema": ?(\d{1,9})\b', str(document[:200_000]))) and int(found[1]) != SCHEMA:
+            raise BadInput(f"{name} has schema {found[1]} and this version reads {SCHEMA}: run the nightly again") from error
         raise BadInput(f"{name} is not the JSON of a nightly: {where}{': ' if where else ''}{first['msg']}") from error
     if night.schema != SCHEMA:
         raise BadInput(f"{name} has schema {night.schema} and this version reads {SCHEMA}: run the nightly again")
     return night
-
-
-def read_night(path: Path) -> Night:
-    """Read `nightly.json`, or the one in a folder, and check the paths in it.
-
-    Raises:
-        BadInput: It cannot be read, or names a file that a nightly does not write.
-    """
-    file = path / NIGHT_FILE if path.is_dir() else path
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror or error}; pass the folder that `triage nightly --out` wrote") from error
-    night = parse_night(content, str(file))
-    named = [("log", result.log) for case in night.cases for result in (case, case.baseline)]
-    named += [(kind, getattr(cluster, kind)) for cluster in night.clusters for kind in ("reproducer", "issue")]
-    for kind, text in named:
-        if text is not None:
-            _check_path(file.parent, kind, text, str(file))
-    return night
-
-
-def _check_path(folder: Path, kind: str, text: str, name: str) -> None:
-    """Raise BadInput unless a path has the form of its kind and leads to what that kind is, inside the folder.
-
-    A night may come from a machine that holds no secrets to one that does; no path in it may lead to anything else.
-    """
-    path = folder / text
-    reason = None
-    if not _PATHS[kind].fullmatch(text) or ".." in Path(text).parts:
-        reason = "is not the path of one"
-    elif path.is_symlink() or path.exists():
-        if not path.resolve().is_relative_to(folder.resolve()):
-            reason = "leads out of the folder"
-        elif not (path.is_dir() if kind == "reproducer" else path.is_file() and path.stat().st_size <= LARGEST_FILE):
-            reason = f"is not a regular {'folder' if kind == 'reproducer' else 'file of at most 1 MiB'}"
-    if reason:
-        raise BadInput(f"{name}: the {kind} {text!r} {reason}")
-
-
-def _schema_in(document: str | bytes) -> Any:
-    try:
-        values = json.loads(document)
-    except (ValueError, RecursionError):
-        return None
-    return values.get("schema", 1) if isinstance(values, dict) and "toolchain" in values else None

@@ -20,17 +20,8 @@ from triage.model.errors import BadInput, TriageError
 from triage.model.outcome import FAILING, PASSING, Failed, Probe
 from triage.nightly.compare import case_result
 from triage.nightly.origin import OriginFinder, finder_between
-from triage.nightly.result import (
-    LARGEST_FILE,
-    SCHEMA,
-    CaseChangeKind,
-    CaseResult,
-    CompileTimes,
-    Night,
-    ProbeResult,
-    RunTimes,
-    clusters_of,
-)
+from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult, TimeChange, clusters_of
+from triage.nightly.store import LARGEST_FILE
 from triage.nightly.times import compile_times, run_times
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
@@ -42,11 +33,7 @@ _SUSPICIOUS_BY = 1.0  # and this many seconds more
 
 @dataclass
 class NightRun:
-    """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped.
-
-    phase: what is being done; shard, strict, scope, total: as in `Night`; is_flaky: whether earlier nights show
-    that a case is flaky.
-    """
+    """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped."""
 
     runner: ProbeRunner
     cases: Sequence[Case]
@@ -55,13 +42,15 @@ class NightRun:
     shard: str | None = None
     strict: bool = False
     is_flaky: Callable[[str], bool] = lambda _: False
+    """Whether earlier nights show that a case is flaky."""
     phase: str = "comparison"
+    """What is being done."""
     scope: str | None = None
     total: int = 0
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)  # by case and revision
     _results: dict[str, CaseResult] = field(default_factory=dict)
-    _compile_times: dict[str, CompileTimes] = field(default_factory=dict)
-    _run_times: dict[str, list[RunTimes]] = field(default_factory=dict)
+    _compile_times: dict[str, TimeChange] = field(default_factory=dict)
+    _run_times: dict[str, list[TimeChange]] = field(default_factory=dict)
     _logs: dict[tuple[str, str], str] = field(default_factory=dict)
     _by_name: dict[str, Case] = field(init=False)
     _started: float = field(default_factory=time.monotonic)
@@ -132,9 +121,9 @@ class NightRun:
             old, new = (values.metrics.get("cpu_seconds", 0.0) for values in (result.baseline, result))
             if result.passes_on_both and 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY:
                 times = compile_times(self.runner, self.case(result.case), *self.refs)
-                if times:
+                if times and times.baseline_seconds and times.seconds:
                     self._compile_times[result.case] = times
-                    self._add_metrics(result.case, {"cpu_seconds": (times.baseline_cpu_seconds, times.cpu_seconds)})
+                    self._add_metrics(result.case, {"cpu_seconds": times.baseline_seconds}, {"cpu_seconds": times.seconds})
 
     def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
         """Make probes and compare those of cases that are probed on both toolchains."""
@@ -169,19 +158,9 @@ class NightRun:
             case = self.case(result.case)
             if not result.passes_on_both or not (case.benchmarks or case.run):
                 continue
-            rows = run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget)
-            self._run_times[case.name] = rows
-            if len(rows) == 1:
-                old, new = rows[0].baseline, rows[0].new
-                self._add_metrics(
-                    case.name,
-                    {
-                        "run_seconds": (old.median, new.median),
-                        "dispatches": (old.dispatches, new.dispatches),
-                        "artifact_bytes": (old.bytes, new.bytes),
-                        "run_peak_mb": (old.peak_mb, new.peak_mb),
-                    },
-                )
+            found = run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget)
+            self._run_times[case.name] = found.rows
+            self._add_metrics(case.name, *found.metrics)
 
     def finder(self, repo: Path | None = None, project_file: Path | None = None) -> OriginFinder:
         """Return what bisects cases between both toolchains. repo: a clone of the compiler, to search its commits."""
@@ -227,16 +206,15 @@ class NightRun:
             outcome = self.runner.internal_error(f"the report of {new.case.name}", error)
             return case_result(replace(old, outcome=outcome), replace(new, outcome=outcome))
 
-    def _add_metrics(self, name: str, values: dict[str, tuple[float | None, float | None]]) -> None:
-        """Add numbers of both toolchains to a case, and the verdict that says most: slower before faster."""
+    def _add_metrics(self, name: str, old: dict[str, float], new: dict[str, float]) -> None:
+        """Add metrics of both toolchains to a case, and the verdict that says most: slower before faster."""
         result = self._results[name]
-        old, new = ({key: pair[side] for key, pair in values.items() if pair[side] is not None} for side in (0, 1))
         times = self._compile_times.get(name)
-        paces = [*(row.verdict for row in self._run_times.get(name, [])), times.verdict if times else None]
+        paces = [row.verdict for row in (*self._run_times.get(name, []), *([times] if times else []))]
         self._results[name] = replace(
             result,
-            metrics={**result.metrics, **new},  # type: ignore[dict-item]
-            baseline=replace(result.baseline, metrics={**result.baseline.metrics, **old}),  # type: ignore[dict-item]
+            metrics={**result.metrics, **new},
+            baseline=replace(result.baseline, metrics={**result.baseline.metrics, **old}),
             pace=next((pace for pace in (Pace.SLOWER, Pace.FASTER) if pace in paces), None),
         )
 

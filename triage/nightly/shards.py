@@ -162,8 +162,5 @@ def _investigation(nights: Iterable[Night]) -> InvestigationSummary | None:
     records = [night.investigation for night in nights if night.investigation]
     if not records:
         return None
-    return InvestigationSummary(
-        budget_seconds=max((record.budget_seconds for record in records if record.budget_seconds), default=None),
-        seconds=max(record.seconds for record in records),
-        left=[row for record in records for row in record.left],
-    )
+    budgets = [record.budget_seconds for record in records if record.budget_seconds]
+    return InvestigationSummary(max(record.seconds for record in records), max(budgets, default=None))

@@ -289,11 +289,14 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> FailureClu
     program = reproducer.reduction.program or ""
     install = [f"pip install {reproducer.compile.requirement}"] if reproducer.compile.requirement else []
     line = shlex.join(json.loads((folder / RECORD).read_text("utf-8"))["command"])
+    headline = reproducer.failure.headline
     draft = IssueDraft(
         file=reproducer.compile.source,
         program=program if len(program) <= _LONGEST_PROGRAM else None,
         command="\n".join([*install, line]),
+        error=next((found for found in reproducer.output.splitlines() if headline in found), headline)[:_OUTPUT_WIDTH],
         output=_trimmed(reproducer.output),
+        unneeded=[flag.text for flag in cluster.case.flags if flag not in result.small.flags],
     )
     operations, path = result.operations.after, f"reproducers/{folder.name}"
     return replace(cluster.record, reproducer=path, operations=operations, size=result.size, draft=draft)

@@ -1,4 +1,4 @@
-"""The stored nights: a folder for each in TRIAGE_HOME, with `nightly.json` and the output of new failures."""
+"""Nights on disk: `nightly.json` in a folder of reports, and the stored nights of TRIAGE_HOME."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
@@ -17,9 +18,56 @@ from triage.model.errors import BadInput
 from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
 from triage.toolchains.home import disk_errors, write_whole
 
-_FILE = "nightly.json.z"
+if TYPE_CHECKING:  # numpy is slow to import
+    from triage.nightly.columns import NightColumns
+
+NIGHT_FILE = "nightly.json"
+LARGEST_FILE = 1 << 20  # bytes of a file that a night names
+_PATHS = {  # the names of the files and folders that a night may name, relative to its folder
+    "log": re.compile(r"logs/[\w.-]+/[\w.-]+\.log", re.ASCII),
+    "reproducer": re.compile(r"reproducers/[\w.+-]+", re.ASCII),
+    "issue": re.compile(r"issues/[\w.+-]+\.md", re.ASCII),
+}
+_STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns.npz", "issues.json"
 _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
-_ISSUES = "issues.json"
+
+
+def read_night(path: Path) -> Night:
+    """Read `nightly.json`, or the one in a folder, and check the paths in it.
+
+    Raises:
+        BadInput: It cannot be read, or names a file that a nightly does not write.
+    """
+    file = path / NIGHT_FILE if path.is_dir() else path
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror or error}; pass the folder that `triage nightly --out` wrote") from error
+    night = parse_night(content, str(file))
+    named = [("log", result.log) for case in night.cases for result in (case, case.baseline)]
+    named += [(kind, getattr(cluster, kind)) for cluster in night.clusters for kind in ("reproducer", "issue")]
+    for kind, text in named:
+        if text is not None:
+            _check_path(file.parent, kind, text, str(file))
+    return night
+
+
+def _check_path(folder: Path, kind: str, text: str, name: str) -> None:
+    """Raise BadInput unless a path has the form of its kind and leads to what that kind is, inside the folder.
+
+    A night may come from a machine that holds no secrets to one that does; no path in it may lead to anything else.
+    """
+    path = folder / text
+    reason = None
+    if not _PATHS[kind].fullmatch(text) or ".." in Path(text).parts:
+        reason = "is not the path of one"
+    elif path.is_symlink() or path.exists():
+        if not path.resolve().is_relative_to(folder.resolve()):
+            reason = "leads out of the folder"
+        elif not (path.is_dir() if kind == "reproducer" else path.is_file() and path.stat().st_size <= LARGEST_FILE):
+            reason = f"is not a regular {'folder' if kind == 'reproducer' else 'file of at most 1 MiB'}"
+    if reason:
+        raise BadInput(f"{name}: the {kind} {text!r} {reason}")
 
 
 class NightStore:
@@ -32,9 +80,12 @@ class NightStore:
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:
         """Store a night and return its number; None when it is there already. folder: of its reports, for logs of failures."""
+        from triage.nightly.columns import NightColumns
+
         passed = [replace(case, baseline=replace(case.baseline, metrics={}, warnings=[])) for case in night.cases]
         kept = [whole if whole.counts else short for whole, short in zip(night.cases, passed, strict=True)]
-        content = night_bytes(replace(night, cases=kept, reports={}))
+        night = replace(night, cases=kept, reports={})
+        content = night_bytes(night)
         digest = sha256(content).hexdigest()[:16]
         with disk_errors(f"store the night in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -48,12 +99,13 @@ class NightStore:
                     if folder and case.log and case.counts and (folder / case.log).is_file():
                         write_whole(own / case.log, _shortened((folder / case.log).read_bytes()))
                 write_whole(own / digest, "")
-                write_whole(own / _FILE, zlib.compress(content))
+                write_whole(own / _COLUMNS, NightColumns.of(night).written())
+                write_whole(own / _STORED, zlib.compress(content))
         return number
 
     def numbers(self) -> list[int]:
         """Return the numbers of all nights, the oldest first."""
-        names = (path.parent.name for path in self.path.glob(f"*/{_FILE}"))
+        names = (path.parent.name for path in self.path.glob(f"*/{_STORED}"))
         return sorted(int(name) for name in names if name.isdecimal())
 
     def nights(self) -> Iterator[tuple[int, Night]]:
@@ -64,17 +116,29 @@ class NightStore:
 
     def night(self, number: int) -> Night | None:
         """Return a night; None where there is none, or it is damaged."""
-        path = self.path / str(number) / _FILE
+        path = self.path / str(number) / _STORED
         try:
             return parse_night(zlib.decompress(path.read_bytes()), str(path))
         except (OSError, zlib.error, BadInput) as error:
             self._warn(f"night {number} in {self.path} is damaged and left out: {error}")
             return None
 
+    def columns(self, number: int) -> NightColumns | None:
+        """Return the columns of a night, made again where their file is damaged; None where the night is damaged, too."""
+        from triage.nightly.columns import NightColumns
+
+        try:
+            columns = NightColumns.read((self.path / str(number) / _COLUMNS).read_bytes())
+        except OSError:
+            columns = None
+        if columns is None and (night := self.night(number)) is not None:
+            columns = NightColumns.of(night)
+        return columns
+
     def log(self, number: int, name: str) -> str | None:
         """Return the output of a failure that was stored with a night. name: its path in the night."""
         try:
-            return (self.path / str(number) / name).read_text("utf-8", "replace") if re.match(r"logs/", name) else None
+            return (self.path / str(number) / name).read_text("utf-8", "replace") if _PATHS["log"].fullmatch(name) else None
         except OSError:
             return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 from triage.execution.benchmark import Benchmark, Configuration, Series
@@ -11,16 +11,24 @@ from triage.execution.runner import CaseProber, ProbeJob, ProbeRunner
 from triage.execution.statistics import LOOKS, Pace, compare_times
 from triage.model.case import Case
 from triage.model.outcome import Compiled
-from triage.nightly.result import CompileTimes, ProgramTimes, RunTimes
+from triage.nightly.result import TimeChange
 from triage.toolchains.registry import ToolchainRef
 
 _SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
 _BUDGET = 600.0  # seconds for the compiles of one case
 
 
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """The run times of a case's functions, and the metrics of its program on the baseline and on the new toolchain."""
+
+    rows: list[TimeChange]
+    metrics: tuple[dict[str, float], dict[str, float]]
+
+
 def compile_times(
     runner: CaseProber, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, budget: float = _BUDGET
-) -> CompileTimes | None:
+) -> TimeChange | None:
     """Compile a case on both toolchains in turn until its verdict is clear or time is up; None when it does not compile.
 
     Nothing else is compiled meanwhile. Numbers of another hour are not used.
@@ -39,39 +47,41 @@ def compile_times(
         sides.reverse()
         if len(new) in LOOKS and (compared := compare_times(old, new, _SLOWER)) and compared.pace is not Pace.NOISY:
             break
-    return CompileTimes(
+    return TimeChange(
         case=case.name,
-        times=round(compared.ratio if compared else median(new) / median(old), 2),
+        baseline_seconds=median(old),
+        seconds=median(new),
+        ratio=round(compared.ratio if compared else median(new) / median(old), 2),
         low=compared.low if compared else None,
         high=compared.high if compared else None,
-        baseline_cpu_seconds=median(old),
-        cpu_seconds=median(new),
-        compiles=len(new),
         verdict=compared.pace if compared else Pace.NOISY,
+        reason=None if compared else f"too few samples ({len(new)})",
     )
 
 
 def run_times(
     runner: ProbeRunner, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, *, threshold: float, budget: float
-) -> list[RunTimes]:
+) -> RunTimes:
     """Measure the functions of a case on both toolchains in turn; a change is measured again before it is reported."""
-    old, new = Configuration(case, baseline), Configuration(case, toolchain)
-    result = Benchmark(runner, (old, new), old, threshold, budget).run()
+    pair = Configuration(case, baseline), Configuration(case, toolchain)
+    result = Benchmark(runner, pair, pair[0], threshold, budget).run()
+    rows = []
+    for function in result.functions or ("",):
+        found = (result.of(side, function) or result.of(side, "") or Series(side, function) for side in pair)
+        rows.append(_time_change(*found))
+    sides = [list(result.rows(side)) for side in pair]
+    old, new = (_metrics(side[0]) if len(side) == 1 else {} for side in sides)
+    return RunTimes(rows, (old, new))
 
-    def series(row: Configuration, function: str) -> Series:
-        return result.of(row, function) or result.of(row, "") or Series(row, function)
 
-    return [_run_times(case, series(old, name), series(new, name)) for name in result.functions or ("",)]
-
-
-def _run_times(case: Case, old: Series, new: Series) -> RunTimes:
+def _time_change(old: Series, new: Series) -> TimeChange:
     compared = new.comparison
     failed = next((series for series in (new, old) if series.reason is not None), None)
-    return RunTimes(
-        case=case.name,
+    return TimeChange(
+        case=new.configuration.case.name,
         function=new.function or None,
-        baseline=_program(old),
-        new=_program(new),
+        baseline_seconds=old.median,
+        seconds=new.median,
         ratio=compared.ratio if compared else None,
         low=compared.low if compared else None,
         high=compared.high if compared else None,
@@ -80,8 +90,12 @@ def _run_times(case: Case, old: Series, new: Series) -> RunTimes:
     )
 
 
-def _program(series: Series) -> ProgramTimes:
+def _metrics(series: Series) -> dict[str, float]:
     program = series.program
-    return ProgramTimes(
-        series.median, program.dispatches if program else None, program.bytes if program else None, series.peak_mb
-    )
+    values = {
+        "run_seconds": series.median,
+        "dispatches": program.dispatches if program else None,
+        "artifact_bytes": program.bytes if program else None,
+        "run_peak_mb": series.peak_mb,
+    }
+    return {name: value for name, value in values.items() if value is not None}

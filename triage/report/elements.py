@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from triage.compilers.registry import Families
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
 from triage.report.document import Block, Code, Facts, Inline, Paragraph, Span
@@ -147,3 +148,23 @@ def progress_bar(share: float) -> Text:
     """Return a bar that is filled by `share`, 0 to 1."""
     full = round(share * _BAR)
     return Text("█" * full, style="cyan").append("░" * (_BAR - full), style="dim")
+
+
+def compiler_title(compiler: str | None) -> str:
+    """Return how people write the name of a compiler family."""
+    family = Families().get(compiler or "")
+    return (family.title if family else "") or compiler or ""
+
+
+def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:
+    """Return the page with the commits between two revisions of a compiler; None where they are not public ones."""
+    family = Families().get(compiler or "")
+    form = family.issue_form if family else None
+    if form is None or not form.repository:
+        return None
+    places = [revision.commit or _tag(form.tag, revision.name) for revision in (before, after)]
+    return f"{form.repository}/compare/{'...'.join(map(str, places))}" if all(places) else None
+
+
+def _tag(pattern: str, name: str) -> str | None:
+    return pattern.format(name) if re.fullmatch(r"\d+(\.\d+)+", name) else None

@@ -5,53 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from triage.nightly.issues import Action, ActionCause
+from triage.nightly.issues import ActionCause, IssueChange, IssueChanges
 from triage.nightly.result import Night
-from triage.report.document import Block, Document, Inline, Paragraph, Span, Table
-from triage.report.elements import failure_text, plural, revision_text
-from triage.report.printable import visible
+from triage.report.document import Block, Bullets, Document, Inline, Paragraph, Span, Table
+from triage.report.elements import plural, revision_text
 from triage.report.registry import DocumentReport
 
 if TYPE_CHECKING:  # templates are slow to import
     from triage.report.markdown import Markdown
 
-_TITLE = 200  # characters; GitHub takes 256
-_REASONS = {
-    ActionCause.NEW: "{cases} regressed",
-    ActionCause.AGAIN: "{cases} failed again",
-    ActionCause.MORE: "{cases} more",
-    ActionCause.FIXED: "{cases} passed",
-    ActionCause.DUPLICATE: "duplicate of #{original}",
-}
-
-
-@dataclass(frozen=True)
-class IssueChange:
-    """A change of an issue."""
-
-    action: str
-    """Open, comment, reopen or close."""
-    cause: str
-    """New, again, more, fixed or duplicate."""
-    issue: int | None
-    """Null where it is to be opened."""
-    title: str
-    signature: str
-    cases: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True)
-class IssueChanges:
-    """What was changed, or would be changed."""
-
-    repository: str
-    applied: bool
-    changes: list[IssueChange]
-    left: list[IssueChange]
-    """Changes that --limit leaves for the next time."""
-    notes: tuple[str, ...]
-    """Issues that are left alone."""
+_CASES = 20  # that a comment names
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,40 +35,25 @@ class IssuesReport(DocumentReport):
         return Document("Issues", [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total])
 
 
-def issue_change(action: Action, number: int | None = None) -> IssueChange:
-    """Return what is reported of a change. number: of an issue that was opened."""
-    at = number or (action.issue.number if action.issue else None)
-    why = _REASONS[action.cause].format(cases=plural(len(action.cases), "case"), original=action.original)
-    return IssueChange(action.kind.value, action.cause.value, at, title_of(action), action.signature, action.cases, why)
-
-
-def action_text(action: Action, night: Night) -> Markdown | None:
+def issue_body(change: IssueChange, night: Night) -> Markdown | None:
     """Return the Markdown of a new issue or of a comment; None where a change needs none."""
-    from triage.report.markdown import render_markdown
+    from triage.report.markdown import Markdown, document_markdown
+    from triage.report.night_issue import issue_markdown
 
-    if action.cause is not ActionCause.NEW and not action.event:
-        return None
-    return render_markdown(
-        "issues.md.j2",
-        cause=action.cause.value,
-        cases=action.cases,
-        original=action.original,
-        toolchain=revision_text(night.toolchain),
-        draft=_draft(action, night) if action.cause is ActionCause.NEW else "",
-        plural=plural,
-    )
-
-
-def title_of(action: Action) -> str:
-    """Return the title of an issue; that of a new one is made of its failure."""
-    if action.issue:
-        return action.issue.title
-    assert action.failure
-    return visible(" ".join(failure_text(action.failure, _TITLE).split()))[:_TITLE]
-
-
-def _draft(action: Action, night: Night) -> Markdown:
-    """Return what the night knows of a failure."""
-    from triage.report.night_issue import issue_text
-
-    return issue_text(next(each for each in night.clusters if each.signature == action.signature), night)
+    toolchain = revision_text(night.toolchain)
+    match change.cause:
+        case ActionCause.NEW:
+            draft = issue_markdown(next(each for each in night.clusters if each.signature == change.signature), night)
+            return Markdown(
+                f"{draft}\n<sub>triage updates this issue after each nightly run. Closed as not planned, it stays closed.</sub>"
+            )
+        case ActionCause.DUPLICATE:
+            return Markdown(f"Duplicate of #{change.original}, which has the same signature.")
+        case ActionCause.FIXED:
+            return document_markdown([Paragraph(f"Fixed: {change.reason} with {toolchain}.")])
+    again = change.cause is ActionCause.AGAIN
+    names: list[Inline] = [Span(case, "code") for case in change.cases[:_CASES]]
+    if len(change.cases) > _CASES:
+        names.append(f"and {len(change.cases) - _CASES} more")
+    text = f"It fails again with {toolchain}:" if again else f"More cases fail in the same way with {toolchain}:"
+    return document_markdown([Paragraph(text), Bullets(names)]) if change.event else None

@@ -1,112 +1,92 @@
-"""The report of `triage nightly`: terminal, JSON, Markdown, JUnit, and the files that it leaves in a folder."""
+"""The report of `triage nightly`: its document, JUnit, and the files in a folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
-from rich.text import Text
 
-from triage.execution.statistics import Pace
-from triage.model.outcome import FAILING, Cause, Status
-from triage.nightly.result import NIGHT_FILE, CaseChangeKind, CaseResult, CompileTimes, FailureCluster, Night, RunTimes
-from triage.report.elements import failure_text, numbers_text, plural
-from triage.report.night_issue import draft_path, issue_text
+from triage.execution.statistics import CONFIDENCE, Pace
+from triage.model.outcome import FAILING, Cause, Failure, Status
+from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, Night, TimeChange
+from triage.nightly.store import NIGHT_FILE
+from triage.report.benchmark import size_text, time_text
+from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Style, Table
+from triage.report.elements import failure_text, headline_text, numbers_text, plural
+from triage.report.night_issue import draft_path, issue_markdown
 from triage.report.night_phrases import (
-    TITLES,
-    cluster_lines,
-    compile_text,
-    effort_text,
-    example_text,
-    investigated_text,
+    metric_text,
+    night_title,
+    origin_parts,
+    origin_spans,
     origin_text,
     partial_text,
+    pass_text,
+    path_text,
+    rate_text,
+    ratio_text,
     reason_text,
-    run_name,
-    run_text,
-    stage_rows,
-    suite_rows,
+    reduced_text,
+    time_name,
+    times_text,
+    verdict_text,
 )
-from triage.report.registry import MarkdownReport, SuiteCase, SuiteReport, rendered
+from triage.report.registry import DocumentReport, SuiteCase, SuiteReport, rendered
+from triage.report.terminal import terminal
 from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:  # templates are slow to import, and most commands write none
     from triage.report.markdown import Markdown
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
-_STYLES: Mapping[str | None, str] = {Pace.SLOWER: "bold red", Pace.FASTER: "green", Pace.NOISY: "yellow", None: "yellow"}
-_SECTIONS = {
-    CaseChangeKind.REGRESSED: "bold red",
-    CaseChangeKind.CHANGED: "magenta",
-    CaseChangeKind.FIXED: "green",
-    CaseChangeKind.FLAKY: "yellow",
-}
-_SHOWN = 10  # rows of a section on a terminal
-_GROUPS = 8  # failures of a section on a terminal
+LONGEST = 1_000_000  # bytes of Markdown; GitHub accepts summaries of 1 MiB
+_ROWS = (1_000_000, 3000, 1000, 300, 100, 30, 10)
+_LINES = 20  # on a terminal for all changed cases
 _NAMES = 5  # cases of a failure on a terminal
+_NAMES_ON_PAGE = 20
+_CHANGED: Mapping[CaseChangeKind, tuple[str, Style]] = {
+    CaseChangeKind.REGRESSED: ("Regressed", "bad"),
+    CaseChangeKind.CHANGED: ("Different failure", "bad"),
+    CaseChangeKind.FIXED: ("Fixed", "good"),
+    CaseChangeKind.FLAKY: ("Flaky", "warning"),
+}
+_LISTED = {
+    CaseChangeKind.KNOWN: "Known failures",
+    CaseChangeKind.FAILING: "Failing as before",
+    CaseChangeKind.UNEXPECTED_PASS: "Unexpected passes",
+    CaseChangeKind.UNTESTABLE: "Not tested",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class NightReport(MarkdownReport, SuiteReport):
+@dataclass(frozen=True)
+class NightReport(DocumentReport, SuiteReport):
     """A nightly's result."""
 
-    night: Night
+    result: Night
 
-    def shape(self) -> Night:
-        return self.night
+    def document(self) -> Document:
+        return night_document(self.result, _ROWS[0])
 
     def blocks(self) -> Iterable[RenderableType]:
-        """Show regressions with their failure and origin, other changes, then the counts."""
-        night, clusters = self.night, self.night.clusters_by_case()
-        cases = plural(len(night.cases), "case")
-        yield Text.assemble((night.toolchain.name, "bold"), " against ", (night.baseline.name, "bold"), f": {cases}")
-        if night.stopped:
-            yield Text(partial_text(night), style="bold yellow")
-        if night.scope:
-            yield Text(f"{night.scope[:1].upper()}{night.scope[1:]}.", style="dim")
-        for change, style in _SECTIONS.items():
-            if shown := night.of(change):
-                yield Text(f"\n{TITLES[change]} ({len(shown)})", style=style)
-                groups = _groups(shown)
-                for group in groups[:_GROUPS]:
-                    yield from _group_lines(night, group, clusters.get(group[0].case))
-                if hidden := sum(map(len, groups[_GROUPS:])):
-                    yield Text(f"  and {plural(hidden, 'case')} more; nightly.json has them", style="dim")
-        if passes := night.unexpected_passes:
-            text = f"\nUnexpected passes ({len(passes)}): `triage expect update` removes their known failures"
-            yield Text(text, style="magenta")
-        yield from _times_lines(night)
-        if untestable := night.of(CaseChangeKind.UNTESTABLE):
-            yield Text(f"\nNot tested ({len(untestable)})", style="yellow")
-            internal = [case for case in untestable if Cause.INTERNAL in (case.cause, case.baseline.cause)]
-            for case in [*internal, *(case for case in untestable if case not in internal)][: max(_SHOWN, len(internal))]:
-                yield Text(f"  {case.case}: {reason_text(case, night)}", style="bold red" if case in internal else "")
-            yield from _more(untestable)
-        yield from _left_lines(night)
-        yield from _rate_lines(night)
-        counts = ", ".join(f"{count} {change.value}" for change in CaseChangeKind if (count := len(night.of(change))))
-        yield Text(f"\n{counts or 'no case'}; {effort_text(night)}")
-        yield from (Text(f"written: {path}") for path in night.reports.values())
+        return terminal(night_screen(self.result))
 
     def markdown(self) -> Markdown:
-        from triage.report.night_markdown import night_markdown  # templates are slow to import
-
-        return night_markdown(self.night)
+        return night_markdown(self.result)
 
     def suite(self) -> tuple[str, Iterable[SuiteCase]]:
-        night = self.night
-        clusters = night.clusters_by_case()
+        night = self.result
+        clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
         cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
-        cases += [_run_case(row, is_failure=night.strict) for row in night.run_times]
-        cases += [_compile_case(row, is_failure=night.strict) for row in night.slower]
+        cases += [_time_case("run", row, strict=night.strict) for row in night.run_times]
+        cases += [_time_case("compile", row, strict=night.strict) for row in night.slower]
         cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
         return f"triage {night.toolchain.name} against {night.baseline.name}", cases
 
     def properties(self) -> Mapping[str, str]:
-        return {"partial": self.night.stopped} if self.night.stopped else {}
+        return {"partial": self.result.stopped} if self.result.stopped else {}
 
 
 def write_reports(night: Night, folder: Path) -> NightReport:
@@ -117,94 +97,213 @@ def write_reports(night: Night, folder: Path) -> NightReport:
     with disk_errors(f"write the reports to {folder}"):
         for cluster in clusters:
             if cluster.issue:
-                write_whole(folder / cluster.issue, issue_text(cluster, report.night))
+                write_whole(folder / cluster.issue, issue_markdown(cluster, report.result, with_title=True))
         for name, file in FILES.items():
             write_whole(folder / file, rendered(report, name))
     return report
 
 
+def night_markdown(night: Night, longest: int = LONGEST) -> Markdown:
+    """Return the report. Where it would be longer than `longest` bytes, tables end early and say what they leave out."""
+    from triage.report.markdown import Markdown, bounded, document_markdown
+
+    def render(rows: int) -> str:
+        document = night_document(night, rows)
+        return document_markdown([Heading(document.title, 1), *document.blocks])
+
+    return Markdown(bounded(render, _ROWS, longest))
+
+
+def night_screen(night: Night) -> Document:
+    """Return what a terminal shows, at most 40 lines: regressions first, the verdict last."""
+    tail = [Paragraph(Span(f"{time_name(row)}: {times_text(row)}", "warning")) for row in [*night.slower, *night.run_times][:6]]
+    if passes := night.unexpected_passes:
+        hint = "`triage expect update` removes their known failures"
+        tail.append(Paragraph(Span(f"{plural(len(passes), 'unexpected pass', 'unexpected passes')}: {hint}", "warning")))
+    untestable = sorted(night.of(CaseChangeKind.UNTESTABLE), key=lambda case: Cause.INTERNAL not in _causes(case))
+    for case in untestable[:1]:
+        count = f"{plural(len(untestable), 'case')} not tested, such as {case.case}: {reason_text(case, night)}"
+        tail.append(Paragraph(Span(count, "bad" if Cause.INTERNAL in _causes(case) else "warning")))
+    for _, step in night.left_steps[:1]:
+        count = f"{plural(len(night.left_steps), 'step')} of the investigation left: {step.reason}; the same command continues"
+        tail.append(Paragraph(Span(count, "warning")))
+    if "json" in night.reports:
+        tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
+    blocks, room = _head(night), _LINES - len(tail)
+    for change, (title, style) in _CHANGED.items():
+        groups = _groups(night.of(change))
+        if groups:
+            blocks.append(Heading(Span(f"{title} ({sum(map(len, groups))})", style)))
+        while groups and room > 0:
+            group = groups.pop(0)
+            parts = _group_blocks(night, group, _NAMES)
+            blocks += parts
+            room -= 1 + sum(len(part.rows) for part in parts if isinstance(part, Facts))
+        if groups:
+            where = f"; {night.reports['markdown']} lists all" if "markdown" in night.reports else ""
+            more = f"  and {plural(sum(map(len, groups)), 'case')} more in {plural(len(groups), 'failure')}{where}"
+            blocks.append(Paragraph(Span(more, "dim")))
+    return Document(night_title(night), [*blocks, Paragraph(""), *tail, Paragraph(Span(verdict_text(night), "strong"))])
+
+
+def night_document(night: Night, rows: int) -> Document:
+    """Return the page of a night. rows: at most so many cases of a section, and rows of a table."""
+    commits = [[name.name, name.commit or "", name.date or ""] for name in (night.toolchain, night.baseline)]
+    blocks = [Paragraph(verdict_text(night)), *_head(night)[1:], Table(("", "commit", "date"), commits)]
+    for change, (title, _) in _CHANGED.items():
+        groups = _groups(night.of(change))
+        if groups:
+            blocks.append(Heading(f"{title} ({sum(map(len, groups))})"))
+        for group in groups[:rows]:
+            blocks += _group_blocks(night, group, _NAMES_ON_PAGE)
+            if group[0].counts and (failure := group[0].failure):
+                blocks.append(Details("Message", list(_message(failure, night.compiler, group[0].summary))))
+        if hidden := groups[rows:]:
+            blocks.append(Paragraph(f"{plural(sum(map(len, hidden)), 'case')} more; nightly.json has them"))
+    for change, title in _LISTED.items():
+        listed: list[list[Inline]] = [[_code(case.case), _why(case, night)] for case in night.of(change)]
+        blocks += _folded(f"{title} ({len(listed)})", ("case", "failure"), listed, rows)
+    steps = [
+        [
+            Span(cluster.representative or cluster.cases[0], "code"),
+            step.step,
+            step.status,
+            step.reason or "",
+            _code(step.command),
+        ]
+        for cluster in night.clusters
+        for step in cluster.steps
+        if step.status != "done"
+    ]
+    blocks += _folded("Steps without a result", ("case", "step", "status", "reason", "command"), steps, rows)
+    blocks += list(_time_tables(night, rows))
+    columns = ("stage or suite", "passed", "failed", "not tested", "rate")
+    suites = [[name, *map(str, row.values()), rate_text(row["passed"], row["failed"])] for name, row in night.suites.items()]
+    stages = [
+        [name, *map(str, row.values()), "", rate_text(row["passed"], row["failed"])] for name, row in night.stages.items()
+    ]
+    blocks += [Heading("Pass rate"), Table(("stage", *columns[1:]), stages), *_table(columns, suites, rows)]
+    return Document(night_title(night), blocks)
+
+
+def _head(night: Night) -> list[Block]:
+    blocks: list[Block] = [Paragraph(f"{night_title(night)}: {plural(len(night.cases), 'case')}")]
+    if night.stopped:
+        blocks.append(Paragraph(Span(f"Partial report. {partial_text(night)}", "bad")))
+    if night.scope:
+        blocks.append(Paragraph(Span(f"{night.scope[:1].upper()}{night.scope[1:]}.", "dim")))
+    return blocks
+
+
 def _groups(cases: Sequence[CaseResult]) -> list[list[CaseResult]]:
-    """Return the cases with the same failure that came and went with the same revisions."""
+    """Return the cases with the same failure that came and went with the same revisions, the most frequent first."""
     groups: dict[tuple[str, ...], list[CaseResult]] = {}
     for case in cases:
         signature = case.either_failure.signature if case.either_failure else ""
         groups.setdefault((signature, *map(origin_text, case.bisections)), []).append(case)
-    return list(groups.values())
+    return sorted(groups.values(), key=lambda group: -len(group))
 
 
-def _group_lines(night: Night, group: Sequence[CaseResult], cluster: FailureCluster | None) -> Iterable[RenderableType]:
-    failure, names = group[0].either_failure, [case.case for case in group]
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    yield Text.assemble("  ", (", ".join(names[:_NAMES]) + more, "bold"), f"  {failure_text(failure)}" if failure else "")
-    if failure and failure.details and group[0].counts:
-        yield Text(f"      {numbers_text(failure)}", style="dim")
-    yield from (Text(f"      {origin_text(bisection)}") for bisection in group[0].bisections)
-    if cluster and (example := example_text(cluster, names[0], night)):
-        yield Text(f"      {example}")
-    if cluster and cluster.representative in names:
-        yield from (Text(f"      {line}") for line in cluster_lines(cluster, night))
+def _group_blocks(night: Night, group: Sequence[CaseResult], most: int) -> list[Block]:
+    """Return one failure with its cases in one line, and what was found out about it in at most four more."""
+    names, failure = [case.case for case in group], group[0].either_failure
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    blocks: list[Block] = [
+        Paragraph([Span(", ".join(names[:most]) + more, "strong"), f"  {failure_text(failure)}" if failure else ""])
+    ]
+    facts: list[tuple[str, Inline]] = [
+        (origin_parts(origin)[0], origin_spans(origin, night.compiler) if most > _NAMES else origin_parts(origin)[1])
+        for origin in group[0].bisections[:2]
+    ]
+    cluster = next((cluster for cluster in night.clusters if group[0].case in cluster.cases), None) if group[0].counts else None
+    if cluster:
+        facts += _cluster_facts(cluster, night)
+    return [*blocks, Facts(facts)] if facts else blocks
 
 
-def _more(rows: Sequence[object]) -> Iterable[RenderableType]:
-    if len(rows) > _SHOWN:
-        yield Text(f"  and {len(rows) - _SHOWN} more; nightly.json has them", style="dim")
+def _cluster_facts(cluster: FailureCluster, night: Night) -> Iterator[tuple[str, Inline]]:
+    """Yield what an investigation found out besides the origin."""
+    reduced: list[str | Span] = [reduced_text(cluster)] if reduced_text(cluster) else []
+    if cluster.reproducer:
+        reduced += [": ", Span(path_text(night, cluster.reproducer), url=f"{cluster.reproducer}/README.md")]
+    if where := pass_text(cluster):
+        reduced.append(f"{'; ' if reduced else ''}diverges after {where}")
+    if reduced:
+        yield "reduced" if reduced_text(cluster) else "pass", reduced
+    if cluster.remedies:
+        yield "workaround", Span(cluster.remedies[0].text, "code")
+    if cluster.issue:
+        yield "issue draft", Span(path_text(night, cluster.issue), url=cluster.issue)
 
 
-def _left_lines(night: Night) -> Iterable[RenderableType]:
-    """Show the steps that an investigation left over, each with the command that does it."""
-    left = night.investigation.left if night.investigation else []
-    if left:
-        yield Text(f"\nLeft over ({plural(len(left), 'step')}). {investigated_text(night)}", style="yellow")
-    for entry in left[:_SHOWN]:
-        yield Text(f"  {entry.step} of {entry.case}, {entry.reason}: {entry.command}")
-    yield from _more(left)
+def _message(failure: Failure, compiler: str | None, summary: str) -> Iterator[Block]:
+    if summary:
+        yield Paragraph(summary)
+    yield Code(failure.headline)
+    if failure.explanation:
+        yield Paragraph(failure.explanation)
+    names = {"signature": failure.signature, "phase": failure.phase, "pass": failure.failing_pass}
+    facts: list[tuple[str, Inline]] = [(name, Span(text, "code")) for name, text in names.items() if text]
+    facts += [("numbers", numbers_text(failure))] if failure.details else []
+    yield Facts([*facts, *(("helps", advice) for advice in failure.advice(compiler))])
 
 
-def _rate_lines(night: Night) -> Iterable[RenderableType]:
-    """Show the pass rate by stage, and by suite where there are several."""
-    stages = [f"{name} {rate} ({passed} of {passed + failed})" for name, passed, failed, rate in stage_rows(night)]
-    if stages:
-        yield Text(f"\nPass rate: {', '.join(stages)}")
-    suites = suite_rows(night)
-    for name, passed, failed, untested, rate in suites if len(suites) > 1 else ():
-        more = f", {untested} not tested" if untested else ""
-        yield Text(f"  {name}: {rate} ({passed} of {passed + failed}{more})")
+def _why(case: CaseResult, night: Night) -> str:
+    if case.change is CaseChangeKind.UNTESTABLE:
+        return reason_text(case, night)
+    return failure_text(case.failure) if case.failure else ""
 
 
-def _times_lines(night: Night) -> Iterable[RenderableType]:
-    for word, rows in (("slower", night.slower), ("maybe slower", night.maybe_slower)):
-        for row in rows:
-            yield Text(f"  {word}: {row.case}: {compile_text(row)} of CPU time", style="yellow")
-            yield from _origin_lines(row)
-    if night.run_times:
-        yield Text("\nRun times")
-        for run in night.run_times:
-            yield Text(f"  {run_name(run)}: {run_text(run)}", style=_STYLES.get(run.verdict, ""))
-            yield from _origin_lines(run)
+def _causes(case: CaseResult) -> tuple[Cause | None, ...]:
+    return case.cause, case.baseline.cause
 
 
-def _origin_lines(row: CompileTimes | RunTimes) -> Iterable[RenderableType]:
-    if row.bisection:
-        yield Text(f"      {origin_text(row.bisection)}")
+def _code(text: str | None) -> Inline:
+    return Span(text, "code") if text else ""
 
 
-def _run_case(row: RunTimes, *, is_failure: bool) -> SuiteCase:
-    """Report a run time as a test case, which fails when it is slower and that counts as a failure."""
-    name, group, text = f"run time of {run_name(row)}", row.case.partition("[")[0], _with_origin(row, run_text(row))
-    if row.reason is not None:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Inline]], most: int) -> list[Block]:
+    """Return a table, and how many rows it leaves out."""
+    table: list[Block] = [Table(columns, rows[:most])] if rows else []
+    return [*table, Paragraph(f"{len(rows) - most} more; nightly.json has them")] if len(rows) > most else table
+
+
+def _folded(title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]], most: int) -> list[Block]:
+    return [Details(title, _table(columns, rows, most))] if rows else []
+
+
+def _time_tables(night: Night, most: int) -> Iterator[Block]:
+    """Yield the measured compiles whose time changed or may have changed, and all measured runs."""
+    cases = {case.case: case for case in night.cases}
+    compiles = [row for row in night.compile_times if row.verdict in (Pace.SLOWER, Pace.NOISY)]
+    for title, changes in (("Slower compiles (CPU time)", compiles), ("Run times", night.run_times)):
+        rows: list[list[Inline]] = []
+        for row in changes:
+            case = cases.get(row.case)
+            metrics: list[Inline] = [""] * 3
+            if case and changes is night.run_times:
+                forms = {"dispatches": "{:g}".format, "artifact_bytes": size_text, "run_peak_mb": "{:.0f} MiB".format}
+                metrics = [metric_text(case, name, form) for name, form in forms.items()]
+            times = [time_text(value) if value else "-" for value in (row.baseline_seconds, row.seconds)]
+            since = origin_text(row.bisection) if row.bisection else ""
+            verdict = row.verdict.value if row.verdict else f"not measured, {row.reason}"
+            rows.append([Span(time_name(row), "code"), *times, ratio_text(row), verdict, *metrics, since])
+        names = night.baseline.name, night.toolchain.name
+        columns = ("case", *names, f"ratio, {CONFIDENCE:.1%} interval", "verdict", "dispatches", "size", "peak memory", "since")
+        if rows:
+            yield Heading(title)
+            yield from _table(columns, rows, most)
+
+
+def _time_case(what: str, row: TimeChange, *, strict: bool) -> SuiteCase:
+    """Report a time as a test case, which fails when it is slower and that counts as a failure."""
+    name, group, text = f"{what} time of {time_name(row)}", row.case.partition("[")[0], times_text(row)
+    if row.verdict is None and row.reason is not None:
         return SuiteCase(name, group, 0.0, skipped=row.reason)
-    failed = ("the run is slower", "slower", text) if is_failure and row.verdict == Pace.SLOWER else None
-    return SuiteCase(name, group, row.new.median or 0.0, failed=failed, output=text)
-
-
-def _compile_case(row: CompileTimes, *, is_failure: bool) -> SuiteCase:
-    text = _with_origin(row, compile_text(row))
-    failed = ("the compile is slower", "slower", text) if is_failure else None
-    return SuiteCase(f"compile time of {row.case}", row.case.partition("[")[0], row.cpu_seconds, failed=failed, output=text)
-
-
-def _with_origin(row: CompileTimes | RunTimes, text: str) -> str:
-    return f"{text}\n{origin_text(row.bisection)}" if row.bisection else text
+    if row.bisection:
+        text += f"\n{origin_text(row.bisection)}"
+    failed = (f"the {what} is slower", "slower", text) if strict and row.verdict == Pace.SLOWER else None
+    return SuiteCase(name, group, row.seconds or 0.0, failed=failed, output=text)
 
 
 def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) -> SuiteCase:
@@ -212,9 +311,13 @@ def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) 
     name, group, seconds = case.case, case.recipe, case.metrics.get("compile_seconds", 0.0)
     failure = case.either_failure
     if case.counts and failure:
-        example = example_text(cluster, name, night) if cluster else None
-        known = [*([example] if example else []), *(cluster_lines(cluster, night) if cluster else ())]
-        lines = [f"signature: {failure.signature}", *map(origin_text, case.bisections), *known]
+        lines = [f"signature: {failure.signature}", *map(origin_text, case.bisections)]
+        if cluster and cluster.reproducer:
+            lines.append(f"reduced to {reduced_text(cluster)}: {path_text(night, cluster.reproducer)}")
+        if cluster and pass_text(cluster):
+            lines.append(f"diverges after {pass_text(cluster)}")
+        if cluster and cluster.remedies:
+            lines.append(f"works around it: {cluster.remedies[0].text}")
         return SuiteCase(name, group, seconds, failed=(failure.headline, failure.failure_class, "\n".join(lines)))
     if case.status == Status.XPASS:
         text = "it passes although its recipe expects a failure"
@@ -225,5 +328,5 @@ def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) 
     if case.status in FAILING and failure:
         words = {CaseChangeKind.KNOWN: "known failure", CaseChangeKind.FLAKY: "flaky"}
         word = words.get(case.change, f"fails as with {night.baseline.name}")
-        return SuiteCase(name, group, seconds, skipped=f"{word}: {failure_text(failure)}")
+        return SuiteCase(name, group, seconds, skipped=f"{word}: {headline_text(failure)}")
     return SuiteCase(name, group, seconds)

@@ -1,17 +1,23 @@
-"""The draft of an issue about a cluster, rendered from what a night knows: where it came from, and what works around it."""
+"""The draft of an issue about a failure of a night, on one screen, as a maintainer would write it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
-from triage.bisect.result import Bisection
+from triage.bisect.result import Answer, Bisection
+from triage.model.revision import Revision
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
-from triage.report.elements import headline_text, numbers_text
-from triage.report.markdown import Markdown, bounded, render_markdown
-from triage.report.night_phrases import origin_text
+from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.elements import compare_url, compiler_title, failure_text, headline_text, revision_text
+from triage.report.markdown import Markdown, bounded, document_markdown
+from triage.report.night_phrases import pass_text
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
+TITLE = 200  # characters; GitHub takes 256
 _CASES = (1000, 100, 20, 5)
+_REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 _LANGUAGES = {".mlir": "mlir", ".py": "python", ".c": "c", ".cpp": "cpp", ".cu": "cuda"}
 
 
@@ -20,31 +26,107 @@ def draft_path(cluster: FailureCluster) -> str:
     return f"issues/{cluster.id}.md"
 
 
-def issue_text(cluster: FailureCluster, night: Night) -> Markdown:
+def issue_markdown(cluster: FailureCluster, night: Night, *, with_title: bool = False) -> Markdown:
     """Return the draft, within the size that GitHub accepts. It follows no path of the night."""
-    failure, draft = cluster.failure, cluster.draft
-    members = [case for case in night.cases if case.case in cluster.cases]
 
     def render(shown: int) -> Markdown:
-        return render_markdown(
-            "night_issue.md.j2",
-            cluster=cluster,
-            baseline=night.baseline,
-            toolchain=night.toolchain,
-            fails_before=bool(members) and all(case.change is CaseChangeKind.CHANGED for case in members),
-            draft=draft,
-            language=_LANGUAGES.get(Path(draft.file).suffix, "") if draft else "",
-            explanation=failure.explanation if failure else "",
-            headline=headline_text(failure, 400) if failure else cluster.signature,
-            numbers=numbers_text(failure) if failure else "",
-            origin=origin_text,
-            culprit_links=_links,
-            shown=shown,
-        )
+        document = issue_document(cluster, night, shown)
+        return document_markdown([*([Heading(document.title, 1)] if with_title else []), *document.blocks])
 
     return Markdown(bounded(render, _CASES, LONGEST))
 
 
-def _links(bisection: Bisection) -> list[str]:
-    """Return the pages of the suspected commits."""
-    return [url for suspect in bisection.suspects if (url := getattr(suspect, "url", None))]
+def issue_document(cluster: FailureCluster, night: Night, shown: int) -> Document:
+    """Return the draft. shown: how many affected cases it names."""
+    failure, draft = cluster.failure, cluster.draft
+    blocks: list[Block] = [Paragraph(_since(cluster, night))]
+    blocks.append(Code((draft and draft.error) or (headline_text(failure, 400) if failure else cluster.signature)))
+    if draft:
+        if draft.program is None:
+            blocks.append(Paragraph("The program is too long to paste here."))
+        else:
+            blocks += [Paragraph(Span(draft.file, "code")), Code(draft.program, _LANGUAGES.get(Path(draft.file).suffix, ""))]
+        blocks.append(Code(draft.command, "sh"))
+    if facts := list(_facts(cluster)):
+        blocks.append(Facts(facts))
+    if len(cluster.cases) > 1:
+        rows: list[list[Inline]] = [[Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:shown]]
+        table: list[Block] = [Table(("case", ""), rows)]
+        if len(cluster.cases) > shown:
+            table.append(Paragraph(f"{len(cluster.cases) - shown} more, which are left out here"))
+        blocks.append(Details(f"{len(cluster.cases)} cases fail in this way", table))
+    if draft and draft.output.strip() != draft.error.strip():
+        blocks.append(Details("Full output", [Code(draft.output)]))
+    if cluster.replays:
+        blocks.append(Details("The program on other versions", [Table(("versions", "result"), _versions(cluster))]))
+    return Document(failure_text(failure, TITLE) if failure else cluster.signature, blocks)
+
+
+def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
+    """Return the sentence that says with which version it fails."""
+    members = [case for case in night.cases if case.case in cluster.cases]
+    verb = "Compiles"
+    if members and all(case.change is CaseChangeKind.CHANGED for case in members):
+        verb = "Fails in another way"
+    elif cluster.failure and members and members[0].stages and members[0].stages[-1] != "compile":
+        verb = "Works"
+    title = compiler_title(night.compiler)
+    before, after = night.baseline, night.toolchain
+    culprit = cluster.culprit
+    if culprit and culprit.before and culprit.after:
+        before, after = (culprit.after, culprit.before) if culprit.undone else (culprit.before, culprit.after)
+    sentence: list[str | Span] = [f"{verb} up to {title} {revision_text(before)}, fails with {revision_text(after)}"]
+    if culprit and culprit.undone:
+        sentence = [f"Fixed in {title} {revision_text(before)}, and {revision_text(after)} lacks the fix"]
+    elif culprit and not culprit.confirmed:
+        sentence.append(f" (one of {', '.join(suspect.name for suspect in culprit.suspects) or 'several'}, not confirmed)")
+    sentence += _compare(night.compiler, before, after)
+    if cluster.release_culprit and cluster.release_culprit.before and cluster.release_culprit.after:
+        sentence.append(f", between {cluster.release_culprit.before.name} and {cluster.release_culprit.after.name}")
+    fix = cluster.fix
+    if fix and fix.before and fix.after:
+        sentence += [f"; fixed in {revision_text(fix.after)}", *_compare(night.compiler, fix.before, fix.after)]
+    return [*sentence, "."]
+
+
+def _compare(compiler: str | None, before: Revision, after: Revision) -> list[str | Span]:
+    url = compare_url(compiler, before, after)
+    return [" (", Span("compare", url=url), ")"] if url else []
+
+
+def _facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
+    if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
+        for commits in _commits(cluster.culprit):
+            yield "suspected commit", commits
+    if cluster.attribution and (where := pass_text(cluster)):
+        files = f", {', '.join(cluster.attribution.files[:3])}" if cluster.attribution.files else ""
+        yield "the IR first differs after", f"{where}{files}"
+    works = [Span(remedy.text, "code") for remedy in cluster.remedies[:3]]
+    if works:
+        yield "workaround", [part for work in works for part in (", or ", work)][1:]
+    tried = [step for step in cluster.steps if step.status == "failed"]
+    for step in tried:
+        yield "tried", f"{step.step}: {step.reason}"
+    if cluster.draft and cluster.draft.unneeded:
+        yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
+
+
+def _commits(bisection: Bisection) -> Iterator[list[str | Span]]:
+    for suspect in bisection.suspects[:3]:
+        if suspect.url:
+            yield [Span(suspect.subject or suspect.name, url=suspect.url), f" {suspect.probability:.0%}"]
+
+
+def _versions(cluster: FailureCluster) -> list[list[Inline]]:
+    """Return a row for neighbouring versions with the same result."""
+    rows: list[list[Inline]] = []
+    for state, group in groupby(cluster.replays.items(), key=lambda item: item[1]):
+        names = [name for name, _ in group]
+        rows.append([names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", _REPLAYS.get(state, state)])
+    return rows
+
+
+def _state(name: str, cluster: FailureCluster) -> str:
+    if name in cluster.confirmed:
+        return "fails since the same change"
+    return "fails since another change" if name in cluster.different else ""

@@ -22,8 +22,9 @@ from triage.git_history.refs import Links
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
+from triage.nightly.columns import status_in
 from triage.nightly.failures import FailingRun, FailureLife, failure_lives, known_failures
-from triage.nightly.history import NightsHistory, Track, load_history, status_in
+from triage.nightly.history import NightsHistory, Track, load_history
 from triage.nightly.result import cluster_id
 from triage.nightly.store import NightStore
 from triage.nightly.trends import MetricStep, find_steps
@@ -32,7 +33,7 @@ from triage.report.case_facts import log_of, records_of, states_of, stored_log, 
 from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.markdown import html_templates
-from triage.report.night_issue import issue_text
+from triage.report.night_issue import issue_markdown
 from triage.report.printable import visible
 from triage.report.shapes import Shape, as_json
 from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows, timestamp, track_rows
@@ -175,7 +176,7 @@ class Site:
         pages = {cluster_id(life.signature): life.page for life in reversed(self.lives)}
         for life in self.lives:
             facts = known.get((life.track.compiler, life.signature))
-            draft = issue_text(facts.cluster, history.nights[facts.night]) if facts and facts.cluster.steps else None
+            draft = issue_markdown(facts.cluster, history.nights[facts.night]) if facts and facts.cluster.steps else None
             page(f"failures/{life.page}.html", "failure.html.j2", life=life, facts=facts, draft=draft, pages=pages)
 
     def _card(self, track: Track, new: Mapping[str, Sequence[int]]) -> dict[str, object]:

@@ -39,7 +39,7 @@ def inline(text: Inline) -> Text:
     shown = Text()
     for span in spans(text):
         shown.append(span.text, style=_STYLES[span.style])
-        if span.url and span.url != span.text:
+        if span.url and span.url != span.text and "://" in span.url:
             shown.append(f" {span.url}", style="dim")
     return shown
 

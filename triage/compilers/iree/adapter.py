@@ -40,10 +40,13 @@ class Iree(Compiler):
     name = "iree"
     distribution = "iree-base-compiler"
     recipe = IREE
+    title = "IREE"
     issue_form = IssueForm(
         steps="Steps to reproduce your issue",
         component=("What component(s) does this issue relate to?", "Compiler"),
         version="Version information",
+        repository="https://github.com/iree-org/iree",
+        tag="iree-{}",
     )
     onnx_importer = Importer(
         "iree.compiler.tools.import_onnx",

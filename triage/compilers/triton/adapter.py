@@ -56,7 +56,14 @@ class Triton(Compiler):
         keys="triage.compilers.triton.recipe_format:TritonFormat",
     )
     noun = "kernel"
-    issue_form = IssueForm("Describe the bug", steps=None, version="Environment details", context=None)
+    title = "Triton"
+    issue_form = IssueForm(
+        "Describe the bug",
+        steps=None,
+        version="Environment details",
+        context=None,
+        repository="https://github.com/triton-lang/triton",
+    )
     folders = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
 
     def unsupported(self, version: str) -> str | None:
