@@ -15,7 +15,7 @@ from triage.bisect import plan
 from triage.bisect.plan import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import run_search
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Silent
@@ -30,7 +30,7 @@ PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags
 
 @dataclass
 class Compilers:
-    """Stands where a ProbeRunner and its registry stand. `letters`: the outcome of each commit; `releases`: their commits;
+    """Stands where an Engine and its registry stand. `letters`: the outcome of each commit; `releases`: their commits;
     reported: whether toolchains report them.
     """
 

@@ -15,7 +15,7 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.candidates import BisectRange
 from triage.bisect.prior import Clues
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
@@ -73,7 +73,7 @@ class LetterRegistry:
 
 
 class HistoryRunner:
-    """Stands where a ProbeRunner stands. `asked` lists (case, index, fresh); `flips` has the outcomes of the next probes."""
+    """Stands where an Engine stands. `asked` lists (case, index, fresh); `flips` has the outcomes of the next probes."""
 
     progress = Silent()
 

@@ -13,7 +13,7 @@ from tests.bisect.letters import LetterRange, LetterRegistry, case_named, outcom
 from triage.bisect.plan import BisectRequest, bisect_between
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectSearch, run_search
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Silent
 
@@ -40,7 +40,7 @@ class History:
 
 @dataclass
 class FlakyRunner:
-    """Stands where a ProbeRunner stands. `asked`: the index of each probe that was not cached."""
+    """Stands where an Engine stands. `asked`: the index of each probe that was not cached."""
 
     history: History
     seed: int

@@ -47,7 +47,7 @@ def test_the_side_of_a_candidate_is_never_wrong(busy: dict[str, float]) -> None:
 
 @dataclass
 class InventedCompiles:
-    """Stands where a `ProbeRunner` stands: compiles whose CPU times are invented. made: releases as they were compiled."""
+    """Stands where an `Engine` stands: compiles whose CPU times are invented. made: releases as they were compiled."""
 
     machine: Machine
     true: dict[str, float]
@@ -59,9 +59,8 @@ class InventedCompiles:
     def registry(self) -> Any:
         return SimpleNamespace(obtain=lambda ref: ref)
 
-    @property
-    def prober(self) -> Any:
-        return self
+    def probe_on(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
+        return self.probe(case, ref, fresh=fresh)
 
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
         assert fresh

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.execution.runner import ProbeJob, Scheduler
+from triage.execution.scheduler import ProbeJob, Scheduler
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
 from triage.model.outcome import Cause, Compiled, Measured, Probe, Untestable

@@ -23,7 +23,7 @@ from triage.bisect.result import Answer
 from triage.bisect.search import BisectSearch, run_search
 from triage.cli.app import app
 from triage.execution.cache import Record, ResultCache
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.execution.shared_cache import SharedCache, is_portable, packed
 from triage.model.execution import Ending
 from triage.model.outcome import Probe

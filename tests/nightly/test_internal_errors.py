@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
 from triage.cli.app import app
-from triage.execution import compile_runs
+from triage.execution import make
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def raising(name: str, function: object) -> object:
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
 def test_an_error_while_a_case_is_judged(cases: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]) -> None:
     (cases / "breaks.yaml").unlink()
-    monkeypatch.setattr(compile_runs, "rules_of", raising("broken", compile_runs.rules_of))
+    monkeypatch.setattr(make, "rules_of", raising("broken", make.rules_of))
     result = nightly(cases, *quiet)
     assert result.exit_code == 4
     answer = report(cases)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.reduce.test_search import draft
 from triage.execution.judge import same_signature
-from triage.execution.prober import Naming
+from triage.execution.task import Naming
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Measured, Outcome, Probe
 from triage.model.revision import Revision, Toolchain

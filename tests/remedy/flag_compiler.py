@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
@@ -80,7 +80,7 @@ class FlagRunner:
     seconds: Callable[[frozenset[str]], float] = lambda flags: 1.0
     asked: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     progress = Silent()
-    prober = NoInputs()
+    planner = NoInputs()
 
     @property
     def registry(self) -> FlagRegistry:

@@ -26,8 +26,9 @@ from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
 from triage.compilers.analysis import Ir
 from triage.compilers.invocation import Invocation
+from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.scheduler import ProbeJob
 from triage.git_history import Repository
 from triage.mlir.fingerprint import UNBOUNDED, Fingerprint, Vocabulary, combined
 from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed
@@ -53,7 +54,7 @@ class Depth:
 
 
 def attribute(
-    runner: ProbeRunner,
+    runner: Engine,
     case: Case,
     good: ToolchainRef,
     bad: ToolchainRef,
@@ -70,7 +71,7 @@ def attribute(
         BadInput: The family's IR cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    ir = runner.prober.compilers[case.compiler].ir()
+    ir = runner.compilers[case.compiler].ir()
     if ir is None:
         raise BadInput(f"the IR of {case.compiler} cannot be printed")
     jobs = [ProbeJob(case, good), ProbeJob(case, bad)]
@@ -119,7 +120,7 @@ class _Comparison:
 
     def __init__(
         self,
-        runner: ProbeRunner,
+        runner: Engine,
         task: Task,
         case: Case,
         ir: Ir,
@@ -210,7 +211,7 @@ class _Comparison:
 
         self._count(compiles=1)
         self.task.describe(f"attribute  {self.case.name} on {toolchain.revision.name}, {self.compiles} compiles")
-        execution = self.runner.prober.observe(self.case, toolchain, alter, on_stderr=count)
+        execution = self.runner.observe(self.case, toolchain, alter, on_stderr=count)
         assert isinstance(execution, Execution)  # both sides are testable
         return execution
 
@@ -279,7 +280,7 @@ class _Comparison:
 
         self._count(compiles=1)
         self.task.describe(f"attribute  {self.case.name} on {toolchain.revision.name}: {phase}")
-        self.runner.prober.observe(self.case, toolchain, lambda plain: self.ir.up_to(plain, phase), on_output=keep)
+        self.runner.observe(self.case, toolchain, lambda plain: self.ir.up_to(plain, phase), on_output=keep)
         return found[0] if found else None
 
     def _compare_phases(self) -> Iterator[PhaseComparison]:

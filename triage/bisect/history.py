@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 
 from packaging.version import Version
 
-from triage.execution.runner import CaseProber, ProbeJob
+from triage.execution.scheduler import CaseProber, ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Outcome, Probe, Untestable
 from triage.model.revision import Revision

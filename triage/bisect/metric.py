@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
-from triage.execution.runner import CaseProber, ProbeJob
+from triage.execution.scheduler import CaseProber, ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Probe, Untestable

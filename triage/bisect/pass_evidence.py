@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.prior import Clues
-from triage.execution.runner import ProbeRunner
+from triage.execution.engine import Engine
 from triage.git_history import Repository
 from triage.git_history.repository import GitRefused
 from triage.model.case import Case
@@ -58,7 +58,7 @@ _EVIDENCE: TypeAdapter[PassEvidence | None] = TypeAdapter(PassEvidence | None)
 
 
 def pass_evidence(
-    runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None = None
+    runner: Engine, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None = None
 ) -> PassEvidence | None:
     """Compare the passes of two compilers; None where they show nothing, or the IR cannot be printed.
 
@@ -76,13 +76,13 @@ def pass_evidence(
     return evidence
 
 
-def _cache_key(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef) -> str | None:
+def _cache_key(runner: Engine, case: Case, good: ToolchainRef, bad: ToolchainRef) -> str | None:
     """The key of the evidence about these compilers and this program; None where one of them cannot be obtained."""
     try:
         identities = [runner.registry.obtain(ref).identity for ref in (good, bad)]
     except TriageError:
         return None
-    prepared = runner.prober.input_of(case)
+    prepared = runner.planner.input_of(case)
     if isinstance(prepared, Untestable):
         return None
     key = ("7", *identities, prepared.digest, case.target, case.flags, case.phase)
@@ -90,7 +90,7 @@ def _cache_key(runner: ProbeRunner, case: Case, good: ToolchainRef, bad: Toolcha
 
 
 def _compare(
-    runner: ProbeRunner, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None
+    runner: Engine, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None
 ) -> PassEvidence | None:
     try:
         found = attribute(runner, case, good, bad, repository, Depth(phases=False, excerpts=False, patience=_TIME_LIMIT))
@@ -115,7 +115,7 @@ def _compare(
 
 
 def _pipeline_between(
-    runner: ProbeRunner, repository: Repository, one_sided: Sequence[str], good: ToolchainRef, bad: ToolchainRef
+    runner: Engine, repository: Repository, one_sided: Sequence[str], good: ToolchainRef, bad: ToolchainRef
 ) -> tuple[str, ...]:
     """The commits between two compilers that add or remove the passes of one side; empty where the clone lacks one."""
     try:

@@ -16,8 +16,8 @@ from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, Transition, 
 from triage.bisect.search import BisectSearch, answer, run_search
 from triage.bisect.session import Journal, Session
 from triage.bisect.versions import versions_between
+from triage.execution.engine import Engine
 from triage.execution.judge import Match, same_signature
-from triage.execution.runner import ProbeRunner
 from triage.git_history import Branch, CommitRange, Repository, Timeline, UnknownCommit, main_refs, same_change
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
@@ -52,7 +52,7 @@ class BisectRequest:
     search over commits whose cost is this text. attribute: compare the passes of both ends first, as evidence about the commit.
     """
 
-    runner: ProbeRunner
+    runner: Engine
     case: Case
     repo: Path | None = None
     project_file: Path | None = None

@@ -28,7 +28,7 @@ from triage.bisect.result import (
     unexpected,
 )
 from triage.execution.judge import Match, same_signature, verdict_of
-from triage.execution.runner import CaseProber, ProbeJob
+from triage.execution.scheduler import CaseProber, ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Untestable, Verdict
 from triage.model.revision import Revision

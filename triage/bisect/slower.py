@@ -13,8 +13,8 @@ from statistics import median
 
 from triage.bisect.metric import no_value
 from triage.execution.benchmark import Benchmark, Configuration
+from triage.execution.engine import Engine
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
-from triage.execution.runner import ProbeRunner
 from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times
 from triage.execution.timing import Program, Timed, TimedCompile, TimedRun, compile_program, functions_of
 from triage.model.case import Case, Flag, Input, RunSpec
@@ -133,14 +133,14 @@ class TimeJudge:
 
 @contextmanager
 def judged_by_time(
-    runner: ProbeRunner,
+    runner: Engine,
     case: Case,
     ends: tuple[ToolchainRef, ToolchainRef],
     metric: Metric,
     function: str | None,
     budget: float,
     threshold: float | None = None,
-) -> Iterator[ProbeRunner]:
+) -> Iterator[Engine]:
     """Yield a runner for which a case fails that takes longer than halfway from the first end to the second.
 
     threshold: instead of halfway, as a ratio to the first end for the run time, in CPU seconds for the compile time.
@@ -155,7 +155,7 @@ def judged_by_time(
         yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold=threshold, budget=budget))
 
 
-def slower_kernel(runner: ProbeRunner, case: Case, ends: tuple[ToolchainRef, ToolchainRef], budget: float) -> str | None:
+def slower_kernel(runner: Engine, case: Case, ends: tuple[ToolchainRef, ToolchainRef], budget: float) -> str | None:
     """Return the kernel that lost most time from the first end to the second; None if none did or their numbers differ.
 
     budget: seconds to measure for.
@@ -172,7 +172,7 @@ def slower_kernel(runner: ProbeRunner, case: Case, ends: tuple[ToolchainRef, Too
 
 @contextmanager
 def run_time_judge(
-    runner: ProbeRunner,
+    runner: Engine,
     case: Case,
     ends: tuple[ToolchainRef, ToolchainRef],
     *,
@@ -201,7 +201,7 @@ def run_time_judge(
 
 
 def compile_time_judge(
-    runner: ProbeRunner, case: Case, ends: tuple[ToolchainRef, ToolchainRef], *, threshold: float | None, budget: float
+    runner: Engine, case: Case, ends: tuple[ToolchainRef, ToolchainRef], *, threshold: float | None, budget: float
 ) -> TimeJudge:
     """Measure the compile of both ends, the good one first, and return what judges the candidates between them.
 
@@ -232,7 +232,7 @@ def compile_time_judge(
 class _Programs:
     """Compiled programs, so that a repeated probe compiles nothing. spec: the function to measure."""
 
-    runner: ProbeRunner
+    runner: Engine
     folder: Path
     spec: RunSpec | None = None
     _known: dict[tuple[Input, tuple[Flag, ...], str], Program | str] = field(default_factory=dict)

@@ -31,7 +31,7 @@ from triage.cli.options import (
     format_option,
 )
 from triage.execution.judge import Metric
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.bisection import BisectReport, TwoRepositoriesReport
 from triage.report.forecast import Forecast, ForecastReport, forecast

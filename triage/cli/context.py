@@ -7,84 +7,41 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from triage.classify import packaged_rules
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, Families, family_of, onnx_family, recipe_families, suite_cases
-from triage.execution.cache import ResultCache
-from triage.execution.inputs import Inputs
+from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families, suite_cases
+from triage.execution.engine import Engine, open_engine
 from triage.execution.judge import rules_of
-from triage.execution.onnx_import import OnnxImporters
-from triage.execution.prober import Prober
-from triage.execution.runner import Cluster, ProbeRunner
-from triage.execution.shared_cache import SharedCache
+from triage.execution.scheduler import Cluster
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.loader import load_recipes
-from triage.toolchains.home import home_path, open_home
-from triage.toolchains.onnx_package import provide_onnx
-from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.workspace import Workspace
-
-_LARGEST_DOWNLOAD = 1 << 38  # bytes of a file of weights
+from triage.toolchains.home import home_path
+from triage.toolchains.registry import ToolchainRef
 
 
 @contextmanager
-def open_runner(
-    app: AppContext,
-    cases: Sequence[Case],
-    jobs: int | None = None,
-    *,
-    fresh: bool = False,
-    delivered: Path | None = None,
-) -> Iterator[ProbeRunner]:
-    """Open TRIAGE_HOME and yield a runner. On exit, compilers are stopped and the result store is closed.
+def open_runner(app: AppContext, cases: Sequence[Case], jobs: int | None = None, *, fresh: bool = False) -> Iterator[Engine]:
+    """Open an engine that draws its progress, and makes probes where --executor says.
 
     `cases` are those to compile; their recipes may describe further compiler families. fresh: ignore all
-    results that are cached now; delivered: the folder of inputs that another machine prepared.
+    results that are cached now.
     """
-    stop = threading.Event()
-    home = open_home()
-    evidence = ResultCache(home / "evidence.db", print_stderr)
-    families = Families(cases)
-    if url := os.environ.get("TRIAGE_EVIDENCE"):
-        evidence.shared = SharedCache(url, print_stderr, stop)
-    evidence.trusted = app.trust
-    try:
-        after = evidence.last_number() if fresh else 0
-        with app.progress() as progress, ExitStack() as closing:
-            registry = ToolchainRegistry(home, families, progress, stop)
-            onnx = onnx_family()
-            assert onnx.onnx_importer
-            roots = partial(registry.python_roots, onnx.name)
-            importers = OnnxImporters(onnx.onnx_importer, roots, stop, partial(provide_onnx, registry.workspace))
-            inputs = Inputs(home / "inputs", stop, fresh=fresh, onnx=importers, evidence=evidence, delivered=delivered)
-            closing.callback(inputs.close)
-            prober = Prober(
-                home,
-                families,
-                evidence,
-                inputs,
-                stop,
-                warn=print_stderr,
-                runtime=registry.runtime,
-                toolchain_of=lambda rev, family: registry.obtain(registry.resolve(rev, family)),
-                download=partial(_download, registry.workspace),
-            )
-            runner = ProbeRunner(registry, prober, evidence, stop, jobs=jobs, progress=progress, after=after)
-            if delivered is None:
-                runner.connect = _connection(app, runner, jobs, closing)
-            yield runner
-    except BaseException:
-        stop.set()
-        raise
-    finally:
-        evidence.close()
+    shared = os.environ.get("TRIAGE_EVIDENCE")
+    options: dict[str, Any] = {"jobs": jobs, "fresh": fresh, "warn": print_stderr, "shared": shared, "trusted": app.trust}
+    with (
+        app.progress() as progress,
+        open_engine(cases, progress=progress, **options) as engine,
+        ExitStack() as closing,
+    ):
+        engine.connect = _connection(app, engine, jobs, closing)
+        yield engine
 
 
-def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing: ExitStack) -> Callable[[], Cluster] | None:
+def _connection(app: AppContext, engine: Engine, jobs: int | None, closing: ExitStack) -> Callable[[], Cluster] | None:
     """Return what connects to the cluster that --executor or TRIAGE_EXECUTOR names, once; None without a cluster.
 
     Raises BadInput for another name. Closing the stack ends the connection.
@@ -100,7 +57,6 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
         with lock:
             if not connected:
                 try:
-                    from triage.cli.dask_worker import ProbePlugin
                     from triage.execution.dask_executor import open_cluster
                 except ImportError as error:
                     advice = f"pip install 'iree-triage[cluster]' ({error})"
@@ -110,16 +66,10 @@ def _connection(app: AppContext, runner: ProbeRunner, jobs: int | None, closing:
                         f"{address} is not protected: whoever reaches it can run programs on its workers; "
                         "use tls://, or a network that is closed to others"
                     )
-                connected.append(closing.enter_context(open_cluster(address or None, jobs, runner, ProbePlugin())))
+                connected.append(closing.enter_context(open_cluster(address or None, jobs, engine)))
             return connected[0]
 
     return connect
-
-
-def _download(workspace: Workspace, url: str, target: Path) -> None:
-    from triage.toolchains.web import Web  # slow to import
-
-    Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)
 
 
 def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:
@@ -178,7 +128,7 @@ def _fits(name: str, case: Case) -> bool:
     return {pair.strip() for pair in name.split(",")} <= {f"{key}={value}" for key, value in case.matrix}
 
 
-def refs_of(runner: ProbeRunner, family: str, revs: Sequence[str]) -> list[ToolchainRef]:
+def refs_of(runner: Engine, family: str, revs: Sequence[str]) -> list[ToolchainRef]:
     """Return the toolchains that the REVs name in a family, each once, in the given order."""
     refs = [runner.registry.resolve(rev, family) for rev in revs]
     return list({ref.revision.name: ref for ref in refs}.values())

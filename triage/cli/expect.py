@@ -13,7 +13,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FreshOption, JobsOption, SuiteOption, format_option, rev_option
 from triage.compilers.registry import updated_config
 from triage.execution.judge import status_of
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Status, Untestable
 from triage.recipes.expect_update import updated_expectations

@@ -22,7 +22,8 @@ from triage.cli.options import (
     format_option,
     rev_option,
 )
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.engine import Engine
+from triage.execution.scheduler import ProbeJob
 from triage.report.forecast import forecast
 from triage.report.history import HistoryReport
 from triage.report.registry import write_report
@@ -85,7 +86,7 @@ def history(
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
 
 
-def read_branches_of(runner: ProbeRunner, repo: Path, found: Sequence[History]) -> Sequence[Branch]:
+def read_branches_of(runner: Engine, repo: Path, found: Sequence[History]) -> Sequence[Branch]:
     """Return the branches of the releases between which the status of a case changes."""
     from triage.bisect.plan import BisectRequest, range_end
     from triage.git_history import Timeline, read_branches

@@ -31,7 +31,7 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.cli.screen import print_stderr
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError

@@ -11,7 +11,7 @@ import typer
 
 from triage.cli.context import failure_names, open_runner, refs_of
 from triage.compilers.registry import Families, recipe_families
-from triage.execution.runner import ProbeRunner
+from triage.execution.engine import Engine
 from triage.model.case import Case
 from triage.model.execution import Execution
 from triage.model.outcome import Compiled, Untestable
@@ -70,13 +70,13 @@ def try_start(context: typer.Context, start: RecipeStart, title: str, revs: Sequ
     return TriedStart(start, tuple(results.values()))
 
 
-def _improved(runner: ProbeRunner, folder: Path, title: str, start: RecipeStart, toolchain: Toolchain) -> RecipeStart:
+def _improved(runner: Engine, folder: Path, title: str, start: RecipeStart, toolchain: Toolchain) -> RecipeStart:
     task = runner.progress.task(f"trying guesses  {title}  {toolchain.revision.name}")
 
     def compile_(candidate: RecipeStart) -> Execution | None:
         case = _case(folder, title, candidate)
         case = replace(case, limits=replace(case.limits, timeout=_SECONDS))
-        execution = runner.prober.observe(case, toolchain, lambda invocation: invocation)
+        execution = runner.observe(case, toolchain, lambda invocation: invocation)
         return execution if isinstance(execution, Execution) else None
 
     try:
@@ -96,8 +96,8 @@ def _case(folder: Path, title: str, start: RecipeStart) -> Case:
     return case
 
 
-def _result(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> TrialResult:
-    outcome = runner.prober.probe(case, toolchain).outcome
+def _result(runner: Engine, case: Case, toolchain: Toolchain) -> TrialResult:
+    outcome = runner.probe_on(case, toolchain).outcome
     name = toolchain.revision.name
     if isinstance(outcome, Compiled):
         return TrialResult(name, "passed", None)

@@ -24,7 +24,7 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.execution.judge import Metric
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput
 from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import ReductionRequest, reduce_case

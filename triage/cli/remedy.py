@@ -22,7 +22,7 @@ from triage.cli.options import (
     rev_option,
     slower_metric,
 )
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.registry import write_report
 from triage.report.remedy import RemedyReport, planned_lines

@@ -19,7 +19,7 @@ from triage.cli.options import (
     format_option,
     rev_option,
 )
-from triage.execution.runner import ProbeJob
+from triage.execution.scheduler import ProbeJob
 from triage.report.registry import write_report
 from triage.report.runs import RunReport
 

@@ -14,7 +14,7 @@ from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import CaseOption, ProjectOption, format_option
 from triage.compilers.registry import DEFAULT_FAMILY, Families
-from triage.execution.runner import ProbeRunner
+from triage.execution.engine import Engine
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure
@@ -85,14 +85,14 @@ def suspects(
     return Exit.OK
 
 
-def _last_failure(runner: ProbeRunner, case: Case) -> Failure | None:
+def _last_failure(runner: Engine, case: Case) -> Failure | None:
     """Return the latest stored failure of the case. Names of cases are not unique, so its runs are found by content."""
-    for name in (record.toolchain for record in runner.evidence.newest_of(case.name)):
+    for name in (record.toolchain for record in runner.cache.newest_of(case.name)):
         try:
             ref = runner.registry.resolve(name, case.compiler)
             if not runner.registry.is_installed(ref):
                 continue
-            probe = runner.prober.recall(case, runner.registry.obtain(ref))
+            probe = runner.known_on(case, runner.registry.obtain(ref))
         except (BadInput, EnvironmentFailure):
             continue  # a toolchain that no longer exists
         if probe and isinstance(probe.outcome, Failed):

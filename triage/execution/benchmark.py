@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from triage.execution.runner import ProbeRunner
+from triage.execution.engine import Engine
 from triage.execution.statistics import LEAST, LOOKS, Comparison, Pace, compare_times
 from triage.execution.timing import Program, compile_program, dispatch_programs, functions_of
 from triage.model.case import Case, RunSpec
@@ -50,7 +50,7 @@ class Series:
     def median(self) -> float | None:
         return median(self.samples) if self.samples else None
 
-    def measure(self, runner: ProbeRunner, *, keep: bool = True) -> None:
+    def measure(self, runner: Engine, *, keep: bool = True) -> None:
         """Add one sample, or the reason why there is none. keep: false for a run that only warms up."""
         assert self.program is not None
         assert self.spec is not None
@@ -99,7 +99,7 @@ class Benchmark:
     those with this text in their names.
     """
 
-    runner: ProbeRunner
+    runner: Engine
     configurations: Sequence[Configuration]
     baseline: Configuration
     threshold: float

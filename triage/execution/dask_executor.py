@@ -1,15 +1,22 @@
-"""Make probes on the workers of a Dask cluster. Meaning is computed here, from the facts that workers return."""
+"""Make probes on the workers of a Dask cluster.
+
+The client plans tasks, keeps their records and judges them. A worker gets a case and the bytes of its files, obtains the same
+toolchain, makes the task and returns facts. Dask sends the task of a lost worker to another one.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
+import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -18,21 +25,31 @@ from uuid import uuid4
 from dask import config
 from distributed import Client, Future, KilledWorker, Scheduler, SpecCluster, Worker, WorkerPlugin, get_worker
 
-from triage.execution.cache import Record, parse_record
-from triage.execution.compile_task import CompileTask
-from triage.execution.delivery import NotDelivered, RemoteAnswer, RemoteJob, packed_job, received_facts, versions
-from triage.execution.process import StopSignal
-from triage.execution.runner import ProbeJob, ProbeRunner
-from triage.execution.runner import Scheduler as LocalScheduler
-from triage.model.errors import EnvironmentFailure, Interrupted
-from triage.model.outcome import Cause, Measured, Probe, Untestable
+from triage.execution.cache import Record, parse_record, record_json
+from triage.execution.engine import Engine, open_engine
+from triage.execution.plan import untestable
+from triage.execution.run_task import RunTask
+from triage.execution.scheduler import ProbeJob, Trial
+from triage.execution.scheduler import Scheduler as LocalScheduler
+from triage.execution.scratch import Scratch
+from triage.execution.task import Task, by_key
+from triage.model.case import Case, Input, InputKind
+from triage.model.content import file_sha256
+from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
+from triage.model.execution import utf8
+from triage.model.outcome import Cause, Probe, Untestable
+from triage.toolchains.home import disk_errors, open_home, write_whole
 from triage.toolchains.registry import ToolchainRef
 
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
+_LARGEST = 64 << 20  # bytes of a file that travels
 _SMALL = 64 << 10  # bytes of a file that travels with each job
 _TICK = 0.1  # seconds between looks at the stop signal
 _CONNECT = 30.0  # seconds to find the scheduler
 _NIGHTLY = re.compile(r"\d+\.\d+")
+_FILE_VALUE = re.compile(r"@(/\S+)")
+_FILE_FLAG = re.compile(r"(?:^|=|@)/")
+_GONE = "the Dask scheduler is gone; run the command again when it is back: finished work is cached"
 _LOOPBACK = {"protocol": "inproc://", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _ATTEMPTS - 1,
@@ -43,24 +60,58 @@ _SETTINGS = {
 }
 
 
+def versions() -> str:
+    """Return the versions that a client and its workers must have in common."""
+    return f"triage {version('iree-triage')} on Python {sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What a worker needs to make a task, besides the bytes of its files."""
+
+    case: Case
+    family: str
+    rev: str
+    """How the worker names the toolchain."""
+    identity: str
+    """The digest of the toolchain's files."""
+    key: str
+    """Of the task, which the worker's must have too."""
+    trial: Trial | None
+    files: tuple[Path, ...]
+    """Where they are on the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a worker returns."""
+
+    worker: str
+    records: tuple[str, ...] = ()
+    """JSON of the compile, and of the run that followed."""
+    problem: str | None = None
+    """Why there are none."""
+
+
 @contextmanager
-def open_cluster(address: str | None, jobs: int | None, runner: ProbeRunner, plugin: WorkerPlugin) -> Iterator[DaskCluster]:
+def open_cluster(address: str | None, jobs: int | None, engine: Engine) -> Iterator[DaskCluster]:
     """Connect to a scheduler, or start one with a worker of `jobs` threads in this process, which no other program can reach.
-    Leaving the block ends what runs. plugin: what makes the probes on each worker.
+    Leaving the block ends what runs.
 
     Raises:
         EnvironmentFailure: there is no scheduler, or a worker has other versions.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
-    with _started(address, jobs, runner.memory_mb) as place:
+    with _started(address, jobs, engine.memory_mb) as place:
         try:
             client = Client(place, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise EnvironmentFailure(f"cannot reach the Dask scheduler {address}: {error}") from error
+        plugin = TaskPlugin()
         try:
             _check_versions(client)
             client.register_plugin(plugin)
-            yield DaskCluster(client, plugin.name)
+            yield DaskCluster(client, plugin.name, engine)
         finally:
             with suppress(Exception):
                 client.unregister_worker_plugin(plugin.name)
@@ -100,18 +151,25 @@ def _check_versions(client: Client) -> None:
             )
 
 
-def probe_here(plugin: str, job: RemoteJob, digests: tuple[str, ...], *contents: bytes) -> RemoteAnswer:
-    """Make a probe on the worker that runs this function. contents: of the files with these digests."""
-    answer: RemoteAnswer = get_worker().plugins[plugin].probe(job, dict(zip(digests, contents, strict=True)))
-    return answer
+@dataclass
+class _Sent:
+    """A job that a worker makes."""
+
+    job: ProbeJob
+    task: Task
+    parcel: Parcel
+    needs: Mapping[str, float]
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why earlier attempts failed, by worker."""
 
 
 @dataclass
 class DaskCluster:
-    """The connection to a scheduler whose workers have the plugin."""
+    """The connection to a scheduler whose workers have the plugin. It makes the probes of searches, of several at once."""
 
     client: Client
     plugin: str
+    engine: Engine
     _contents: dict[str, Future] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -120,101 +178,62 @@ class DaskCluster:
         """How many probes are made at once."""
         return sum(self.client.nthreads().values())
 
-    def executor(self, runner: ProbeRunner, local: LocalScheduler) -> DaskExecutor:
-        """Return what makes the probes of one search."""
-        return DaskExecutor(self, runner, local)
-
-    def resources(self) -> dict[str, float]:
-        """Return the largest amount that a worker has of each resource."""
-        workers = [worker["resources"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-        return {name: max(worker.get(name, 0.0) for worker in workers) for worker in workers for name in worker}
-
-    def submit(self, job: RemoteJob, files: Mapping[str, Path], needs: Mapping[str, float], avoid: Sequence[str]) -> Future:
-        """Send a job. avoid: workers that failed at it. Raises EnvironmentFailure where there are no others."""
-        others = [worker for worker in self.client.nthreads() if worker not in avoid] if avoid else None
-        if others == []:
-            raise EnvironmentFailure("no other worker is left")
-        contents = [self._content(digest, path, is_kept=job.trial is None) for digest, path in files.items()]
-        return self.client.submit(
-            probe_here, self.plugin, job, tuple(files), *contents, pure=False, resources=dict(needs) or None, workers=others
-        )
-
-    def _content(self, digest: str, path: Path, *, is_kept: bool) -> Future | bytes:
-        """Return the bytes of a small file, of others a task of its own, so that the scheduler restores them when their worker
-        dies. The bytes of a file that more jobs read are kept, so that they are sent once.
+    def run(self, jobs: Sequence[ProbeJob], here: LocalScheduler) -> Iterator[Probe]:
+        """Yield the probes as they are ready, one for each job; those that cannot be sent are made `here`. An error, Ctrl-C and
+        closing the iterator end what runs.
         """
-        if path.stat().st_size <= _SMALL:
-            return path.read_bytes()
-        with self._lock:
-            known = self._contents.get(digest)
-            if known is None or known.status in ("cancelled", "lost", "error"):
-                known = self.client.submit(bytes, path.read_bytes(), key=f"triage-file-{digest}-{uuid4().hex}")
-                if is_kept:
-                    self._contents[digest] = known
-        return known
-
-
-@dataclass
-class _Sent:
-    """A job that a worker makes. problems: why earlier attempts failed, by worker."""
-
-    job: ProbeJob
-    task: CompileTask
-    remote: RemoteJob
-    files: Mapping[str, Path]
-    needs: Mapping[str, float]
-    problems: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class DaskExecutor:
-    """Makes the probes of one search on a cluster, and here what cannot be sent."""
-
-    cluster: DaskCluster
-    runner: ProbeRunner
-    local: LocalScheduler
-    _flying: dict[Future, _Sent] = field(default_factory=dict)
-    _done: SimpleQueue[Future] = field(default_factory=SimpleQueue)
-
-    def run(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
-        """Yield the probes as they are ready, each job's once. An error, Ctrl-C and closing the iterator end what runs."""
-        here: list[ProbeJob] = []
-        signals = [self.runner.stop, *(job.cancelled for job in jobs if job.cancelled)]
-        resources = self.cluster.resources()
+        flying: dict[Future, _Sent] = {}
+        done: SimpleQueue[Future] = SimpleQueue()
+        local: list[ProbeJob] = []
+        signals = [self.engine.stop, *(job.cancelled for job in jobs if job.cancelled)]
+        resources = self._resources()
         pool = ThreadPoolExecutor(os.cpu_count() or 1)
+
+        def send(sent: _Sent) -> None:
+            future = self._submit(sent)
+            flying[future] = sent
+            future.add_done_callback(done.put)
+
         try:
             for preparing in [pool.submit(self._prepared, job, resources) for job in jobs]:
                 ready = preparing.result()
                 if isinstance(ready, Probe):
                     yield ready
                 elif isinstance(ready, ProbeJob):
-                    here.append(ready)
+                    local.append(ready)
                 else:
-                    self._send(ready)
-                yield from self._received([self._done.get() for _ in range(self._done.qsize())])
-            while self._flying:
-                yield from self._received(self._awaited(signals))
+                    send(ready)
+            while flying:
+                try:
+                    future = done.get(timeout=_TICK)
+                except Empty:
+                    if any(signal.is_set() for signal in signals):
+                        raise Interrupted("stopped") from None
+                    continue
+                sent = flying.pop(future)
+                probe = self._received(sent, future)
+                if probe is None:
+                    try:
+                        send(sent)
+                        continue
+                    except EnvironmentFailure:  # no other worker is left
+                        probe = _failed(sent, "; ".join(f"{name}: {why}" for name, why in sent.problems.items()))
+                yield probe
         except BaseException as error:
-            self.local.stop.set()
+            here.stop.set()
             with suppress(Exception):
-                self.cluster.client.cancel(list(self._flying), force=True)
-            if self.cluster.client.status != "running" and not isinstance(error, Interrupted | KeyboardInterrupt):
-                raise EnvironmentFailure(
-                    "the Dask scheduler is gone; run the command again when it is back: finished work is cached"
-                ) from error
+                self.client.cancel(list(flying), force=True)
+            if self.client.status != "running" and not isinstance(error, Interrupted | KeyboardInterrupt):
+                raise EnvironmentFailure(_GONE) from error
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        yield from self.local.run(here) if here else ()
+        yield from here.run(local) if local else ()
 
-    def _awaited(self, signals: Sequence[StopSignal]) -> list[Future]:
-        """Return the jobs that ended, at least one. Raises Interrupted when stopped."""
-        while True:
-            with suppress(Empty):
-                first = self._done.get(timeout=_TICK)
-                return [first, *(self._done.get() for _ in range(self._done.qsize()))]
-            if any(signal.is_set() for signal in signals):
-                raise Interrupted("stopped")
+    def _resources(self) -> dict[str, float]:
+        """Return the largest amount that a worker has of each resource."""
+        workers = [worker["resources"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+        return {name: max(worker.get(name, 0.0) for worker in workers) for worker in workers for name in worker}
 
     def _prepared(self, job: ProbeJob, resources: Mapping[str, float]) -> Probe | ProbeJob | _Sent:
         """Return the probe of a job where it is known, the job itself where only this machine can make it, or what to send."""
@@ -222,85 +241,76 @@ class DaskExecutor:
         if rev is None or job.here or job.footprint:
             return job
         try:
-            toolchain = self.runner.registry.obtain(job.ref)
+            toolchain = self.engine.registry.obtain(job.ref)
         except EnvironmentFailure:
             return job  # the local scheduler says why
-        task = self.runner.prober.plan(job.case, toolchain)
+        task = self.engine.planner.plan(job.case, toolchain)
         if isinstance(task, Probe):
             return task
-        key = task.key(job.trial.mark) if job.trial else None
-        known = None if job.fresh else self.runner.prober.known(task, job.after, key)
-        if known:
+        task = task.trial(job.trial.naming, job.trial.attempt) if job.trial else task
+        if not job.fresh and (known := self.engine.maker.known(task, job.after)):
             return known
-        try:
-            remote, files = packed_job(task, rev, fresh=job.fresh or job.after > 0, trial=job.trial)
-        except NotDelivered:
+        parcel = _packed(task, rev, job.trial)
+        if parcel is None:
             return job
         case, runner = task.case, task.compiler.runner()
-        needs = {"memory": self.local.reservation(case), "cores": 1.0}
+        needs = {"memory": self.engine.reservation(case), "cores": 1.0}
         needs = {name: min(amount, resources[name]) for name, amount in needs.items() if name in resources}
         device = runner.device(case, case.run) if case.run and runner else None
         if device and device not in resources:
             reason = f"no worker offers the device {device}; start one with --resources {device}=1"
-            outcome = Untestable(Cause.TARGET, reason)
-            return Probe(job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
-        return _Sent(job, task, remote, files, needs | ({device: 1.0} if device else {}))
+            return untestable(case, toolchain, Untestable(Cause.TARGET, reason))
+        return _Sent(job, task, parcel, needs | ({device: 1.0} if device else {}))
 
-    def _send(self, sent: _Sent) -> None:
-        future = self.cluster.submit(sent.remote, sent.files, sent.needs, list(sent.problems))
-        self._flying[future] = sent
-        future.add_done_callback(self._done.put)
+    def _submit(self, sent: _Sent) -> Future:
+        """Send a job to a worker that did not fail at it. Raises EnvironmentFailure where there is none, or after three."""
+        others = [worker for worker in self.client.nthreads() if worker not in sent.problems] if sent.problems else None
+        if others == [] or len(sent.problems) >= _ATTEMPTS:
+            raise EnvironmentFailure("no other worker is left")
+        contents = [self._content(path, is_kept=sent.job.trial is None) for path in sent.parcel.files]
+        needs = dict(sent.needs) or None
+        return self.client.submit(_make_here, self.plugin, sent.parcel, *contents, pure=False, resources=needs, workers=others)
 
-    def _received(self, futures: Sequence[Future]) -> Iterator[Probe]:
-        """Keep the answers of jobs that ended and yield their probes. Other jobs are sent again, to another worker."""
-        finished = [future for future in futures if future.status == "finished"]
-        answers = dict(zip(finished, self.cluster.client.gather(finished), strict=True))
-        kept: list[Record] = []
-        probes: list[Probe] = []
-        for future in futures:
-            sent = self._flying.pop(future)
-            if future.status in ("cancelled", "lost"):
-                raise EnvironmentFailure(
-                    "the Dask scheduler is gone; start it and run the command again: finished work is cached"
-                )
-            if future in answers:
-                probe = self._judged(sent, answers[future], kept)
-            else:
-                error = future.exception()
-                if isinstance(error, KilledWorker):
-                    probe = self._failed(sent, "it ended its worker each time")
-                else:
-                    sent.problems[f"attempt {len(sent.problems) + 1}"] = f"{type(error).__name__}: {str(error)[:300]}"
-                    probe = None
-            if probe is None and len(sent.problems) < _ATTEMPTS:
-                try:
-                    self._send(sent)
-                    continue
-                except EnvironmentFailure:
-                    pass
-            probes.append(probe or self._failed(sent, "; ".join(f"{name}: {why}" for name, why in sent.problems.items())))
-        self.runner.evidence.add(*kept)
-        yield from probes
+    def _content(self, path: Path, *, is_kept: bool) -> Future | bytes:
+        """Return the bytes of a small file, of others a task of its own, so that the scheduler restores them when their worker
+        dies. The bytes of a file that more jobs read are kept, so that they are sent once.
+        """
+        content = path.read_bytes()
+        if len(content) <= _SMALL:
+            return content
+        digest = file_sha256(path)
+        with self._lock:
+            known = self._contents.get(digest)
+            if known is None or known.status in ("cancelled", "lost", "error"):
+                known = self.client.submit(bytes, content, key=f"triage-file-{digest}-{uuid4().hex}")
+                if is_kept:
+                    self._contents[digest] = known
+        return known
 
-    def _judged(self, sent: _Sent, answer: RemoteAnswer, kept: list[Record]) -> Probe | None:
-        """Return the probe of an answer, and add its records to those to keep; None when another worker has to make it."""
-        texts = [received_facts(text, sent.files) for text in answer.records]
-        try:
-            records = [parse_record(text) for text in texts]
-        except ValueError as error:
-            records, answer = [], replace(answer, problem=str(error))
-        if answer.problem or not records or tuple(record.key for record in records) != sent.remote.keys[: len(records)]:
-            sent.problems[answer.worker] = answer.problem or "it returned no result of the compile that it was sent"
+    def _received(self, sent: _Sent, future: Future) -> Probe | None:
+        """Keep the records of a job that ended, and return its probe; None when another worker has to make it."""
+        if future.status in ("cancelled", "lost"):
+            raise EnvironmentFailure(_GONE)
+        if future.status != "finished":
+            error = future.exception()
+            if isinstance(error, KilledWorker):
+                return _failed(sent, "it ended its worker each time")
+            sent.problems[f"attempt {len(sent.problems) + 1}"] = f"{type(error).__name__}: {str(error)[:300]}"
             return None
-        kept += records
-        by_key = {record.key: record for record in records}
-        probe = self.runner.prober.judged(sent.task, records[0], by_key.get, records[0].key)
-        return replace(probe, cached=answer.cached) if probe else self._failed(sent, "it did not run the compiled program")
+        answer: Answer = future.result()
+        records: list[Record] = []
+        with suppress(ValueError):
+            records = [parse_record(text) for text in answer.records]
+        probe = sent.task.probe(by_key(*records).get, cached=False)
+        if answer.problem or probe is None:
+            sent.problems[answer.worker] = answer.problem or "it returned no result of the task that it was sent"
+            return None
+        return self.engine.maker.recorded(sent.task, records)
 
-    def _failed(self, sent: _Sent, reason: str) -> Probe:
-        toolchain = sent.task.toolchain
-        outcome = Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reason}")
-        return Probe(sent.job.case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+
+def _failed(sent: _Sent, reason: str) -> Probe:
+    outcome = Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reason}")
+    return untestable(sent.job.case, sent.task.toolchain, outcome)
 
 
 def _rev_of(ref: ToolchainRef) -> str | None:
@@ -310,3 +320,144 @@ def _rev_of(ref: ToolchainRef) -> str | None:
     if ref.path is not None:
         return f"path:{ref.path}"
     return ref.revision.name if _NIGHTLY.match(ref.revision.name) else None
+
+
+def _packed(task: Task, rev: str, trial: Trial | None) -> Parcel | None:
+    """Return a task as data; None for one that only this machine can make."""
+    case, run = task.case, task.case.run
+    if run and (run.measured or run.reference or run.libraries):
+        return None  # it is measured, or needs the result of another compile
+    if any(map(_FILE_FLAG.search, [*(flag.text for flag in case.flags), *(run.flags if run else ())])):
+        return None  # a flag names a file
+    generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
+    source = Input(task.prepared.path, InputKind.MLIR) if generated else case.input
+    run = task.run.spec if isinstance(task.run, RunTask) else run
+    case = replace(case, input=source, run=run, artifacts=())
+    files: list[Path] = []
+
+    def noted(path: Path) -> Path:
+        files.append(path)
+        return path.absolute()
+
+    try:
+        case = _with_paths(case, noted)
+        small = tuple(path for path in dict.fromkeys(files) if path.stat().st_size <= _LARGEST)
+    except OSError:
+        return None
+    return Parcel(case, task.toolchain.family, rev, task.toolchain.identity, task.key, trial, small)
+
+
+def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
+    """Return a case with the paths of all files that a compile or a run reads changed."""
+    run = case.run
+    if run is not None:
+        parameters = tuple((scope, change(path)) for scope, path in run.parameters)
+        inputs, expected = (
+            tuple(_FILE_VALUE.sub(lambda match: f"@{change(Path(match[1]))}", value) for value in values)
+            for values in (run.inputs, run.expected)
+        )
+        run = replace(run, parameters=parameters, inputs=inputs, expected=expected, artifacts=(), arguments=None)
+    rules = change(case.rules) if case.rules else None
+    return replace(case, input=replace(case.input, path=change(case.input.path)), run=run, rules=rules)
+
+
+def _make_here(plugin: str, parcel: Parcel, *contents: bytes) -> Answer:
+    """Make a task on the worker that runs this function. contents: of the parcel's files."""
+    answer: Answer = get_worker().plugins[plugin].answer(parcel, contents)
+    return answer
+
+
+class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
+    """Makes the tasks of one client on one worker. Removing the plugin ends its compilers."""
+
+    def __init__(self) -> None:
+        self.name = f"triage-{uuid4().hex}"
+        self.client = versions()
+
+    def setup(self, worker: Any) -> None:
+        """Start on a worker. Nothing is opened before the first job."""
+        self._address = str(worker.address)
+        self._opened: dict[str, Engine] = {}
+        self._closing = ExitStack()
+        self._lock = threading.Lock()
+
+    def teardown(self, worker: Any) -> None:  # noqa: ARG002 - the signature of dask
+        """End the compilers that run."""
+        with self._lock:
+            for engine in self._opened.values():
+                engine.stop.set()
+            self._opened = {}
+            self._closing.close()
+
+    def answer(self, parcel: Parcel, contents: Sequence[bytes]) -> Answer:
+        """Make a task. A problem of this machine is part of the answer."""
+        try:
+            if versions() != self.client:
+                raise EnvironmentFailure(f"it has {versions()}, the client {self.client}")
+            with Scratch(open_home() / "delivered").folder() as folder:
+                return Answer(self._address, self._records(parcel, contents, folder))
+        except (TriageError, OSError) as error:
+            return Answer(self._address, problem=str(error) or "stopped")
+
+    def _records(self, parcel: Parcel, contents: Sequence[bytes], folder: Path) -> tuple[str, ...]:
+        places: dict[Path, Path] = {}
+        with disk_errors("keep the input of a job"):
+            for number, (path, content) in enumerate(zip(parcel.files, contents, strict=True)):
+                places[path] = folder / str(number) / path.name
+                write_whole(places[path], content)
+        case = _with_paths(parcel.case, lambda path: places.get(path) or _shared(path))
+        engine = self._engine(parcel, case)
+        toolchain = engine.registry.obtain(engine.registry.resolve(parcel.rev, parcel.family))
+        if toolchain.identity != parcel.identity:
+            other = f"{toolchain.identity[:12]}, the client {parcel.identity[:12]}"
+            raise EnvironmentFailure(f"its {parcel.rev} has other bytes: {other}")
+        task = engine.planner.plan(case, toolchain)
+        if isinstance(task, Probe):
+            assert isinstance(task.outcome, Untestable)
+            raise EnvironmentFailure(task.outcome.reason)
+        task = task.trial(parcel.trial.naming, parcel.trial.attempt) if parcel.trial else task
+        if task.key != parcel.key:
+            raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
+        records = engine.maker.make(task, _Released(get_worker()))
+        outcome = (task.probe(by_key(*records).get, cached=False) or untestable(case, toolchain, _NOTHING)).outcome
+        if isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
+            raise EnvironmentFailure(outcome.reason)
+        texts = [record_json(record) for record in records]
+        for there, here in places.items():
+            texts = [text.replace(_quoted(here), _quoted(there)) for text in texts]
+        return tuple(texts)
+
+    def _engine(self, parcel: Parcel, case: Case) -> Engine:
+        """Return the engine for a job's family; families that recipes describe have one each."""
+        key = f"{parcel.family}\0{case.spec!r}" if ":" in parcel.family or "@" in parcel.family else ""
+        with self._lock:
+            if key not in self._opened:
+                self._opened[key] = self._closing.enter_context(open_engine([case], jobs=1))
+            return self._opened[key]
+
+
+_NOTHING = Untestable(Cause.ENVIRONMENT, "it has no result")
+
+
+def _shared(path: Path) -> Path:
+    if not path.is_file():
+        raise EnvironmentFailure(
+            f"{path} has more than {_LARGEST >> 20} MiB, so it is not sent, and this worker does not have it; "
+            "put it into a folder that all machines see under the same path"
+        )
+    return path
+
+
+def _quoted(path: Path) -> str:
+    return utf8(json.dumps(str(path), ensure_ascii=False)[1:-1])
+
+
+class _Released:
+    """Set once nobody waits for the task that a worker runs now."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker, self._key = worker, worker.get_current_task()
+
+    def is_set(self) -> bool:
+        task = self._worker.state.tasks.get(self._key)
+        return task is None or task.state not in ("executing", "long-running")

@@ -1,32 +1,34 @@
-"""Prepare the file that a compiler reads: run generators and import ONNX models, once for each content and importer."""
+"""Prepare the files that a task reads, once for each content: generators, ONNX imports, and the files that suites refer to."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from triage.execution.cache import Record, ResultCache
-from triage.execution.claims import Claims
 from triage.execution.environment import settings
 from triage.execution.judge import machine_problem
 from triage.execution.onnx_import import OnnxImporters, is_broken
 from triage.execution.process import run
-from triage.model.case import Case, InputKind
+from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import disk_errors, temporary_folder, write_whole
 
-_CHECKSUM = ".sha256"  # suffix of the file beside an input
+Download = Callable[[str, Path], None]  # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
+_CHECKSUM = ".sha256"  # suffix of the file next to an input
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,127 +41,89 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class FailedImport:
-    """An import of a model that failed. cached: before, so that nothing was imported."""
+    """An import of a model that failed."""
 
     execution: Execution
     cached: bool = False
+    """It failed before, so that nothing was imported."""
 
 
 class Inputs:
-    """Prepares inputs below `folder`, again when they are damaged. Several threads and processes may share the folder."""
+    """Prepares inputs below `folder`, again when they are damaged. Safe for several threads and processes."""
 
     def __init__(
-        self,
-        folder: Path,
-        stop: threading.Event,
-        *,
-        fresh: bool,
-        onnx: OnnxImporters,
-        evidence: ResultCache,
-        delivered: Path | None = None,
+        self, folder: Path, cache: ResultCache, stop: threading.Event, *, fresh: bool, onnx: OnnxImporters, download: Download
     ) -> None:
         """Prepare nothing yet.
 
-        fresh: prepare every input again, once; onnx: imports ONNX models; evidence: where failed imports are recorded;
-        delivered: contains inputs that another machine prepared, each in a folder that has its digest as name.
+        fresh: prepare every input again, once; onnx: imports ONNX models; cache: where failed imports are recorded; download:
+        obtains a file of a suite.
         """
-        self._folder = folder
-        self._stop = stop
-        self._fresh = fresh
-        self._onnx = onnx
-        self._evidence = evidence
-        self._delivered = delivered
-        self._claims = Claims(folder.with_name("claims.lock"), stop)
+        self._folder, self._cache, self._stop, self._fresh = folder, cache, stop, fresh
+        self._onnx, self._download = onnx, download
         self._prepared: dict[str, Prepared | Untestable | FailedImport] = {}
-        self._locks: dict[str, threading.Lock] = {}  # one for each input, so that it is prepared once
-        self._lock = threading.Lock()
-
-    def prepare(
-        self, case: Case, toolchain: Toolchain | None = None, importer: Path | None = None
-    ) -> Prepared | Untestable | FailedImport:
-        """Return the file for a case; Untestable with the reason when its generator fails.
-
-        toolchain: imports an ONNX model; importer: its folder of Python modules, if it has one.
-        """
-        if self._delivered in case.input.path.parents:
-            return Prepared(case.input.path, case.input.path.parent.name)
-        identity = toolchain.identity if toolchain and case.input.kind is InputKind.ONNX else ""
-        key = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{identity}"
-        with self._lock:
-            lock = self._locks.setdefault(key, threading.Lock())
-        with lock:
-            if (known := self._prepared.get(key)) is not None:
-                return known
-            prepared = self._prepare(case, toolchain, importer)
-            self._prepared[key] = replace(prepared, cached=True) if isinstance(prepared, FailedImport) else prepared
-            return prepared
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # so that each file is made once
+        self._unreachable: dict[str, str] = {}  # host -> reason, so that a suite waits for a dead host once
 
     def close(self) -> None:
         """End what imports models."""
         self._onnx.close()
 
-    def _prepare(self, case: Case, toolchain: Toolchain | None, importer: Path | None) -> Prepared | Untestable | FailedImport:
-        source = case.input.path
-        try:
-            if case.input.kind not in (InputKind.GENERATOR, InputKind.ONNX):
-                return Prepared(source, file_sha256(source))
-            if case.input.kind is InputKind.ONNX:
-                return self._import(case, toolchain, importer)
-            target = self._folder / f"{self._key(case)}.mlir"
-        except OSError as error:
-            return Untestable(Cause.RECIPE, f"{source}: {error.strerror}")
-        if not self._fresh and (digest := verified(target)) is not None:
-            return Prepared(target, digest)
-        with self._draft() as draft:
-            execution = self._generate(case, draft)
-            if (machine := machine_problem(execution)) is not None and machine.cause is Cause.ENVIRONMENT:
-                return machine
-            if (problem := _problem(case, f"the generator {source.name}", execution, draft)) is not None:
-                return Untestable(Cause.RECIPE, problem)
-            return _kept(draft, target)
-
-    def _import(self, case: Case, toolchain: Toolchain | None, importer: Path | None) -> Prepared | Untestable | FailedImport:
-        """Import a model. A failed import is recorded, so that it is not tried again."""
-        identity = toolchain.identity if toolchain else ""
-        key = sha256(f"{self._key(case)}\0{identity}\0{self._onnx.identity(importer)}".encode()).hexdigest()
-        target = self._folder / f"{key}.mlir"
-        if known := self._imported(key, target):
-            return known
-        with self._claims.claim(key):
-            return self._imported(key, target) or self._import_now(case, toolchain, importer, key, target)
-
-    def _imported(self, key: str, target: Path) -> Prepared | FailedImport | None:
-        """Return what is known of an import; None when it has to be made."""
-        if self._fresh:
-            return None
-        if (digest := verified(target)) is not None:
-            return Prepared(target, digest)
-        record = self._evidence.find(key)
-        return FailedImport(record.execution, cached=True) if record else None
-
-    def _import_now(
-        self, case: Case, toolchain: Toolchain | None, importer: Path | None, key: str, target: Path
+    def prepare(
+        self, case: Case, toolchain: Toolchain | None = None, importer: Path | None = None
     ) -> Prepared | Untestable | FailedImport:
-        with self._draft() as draft:
-            execution = self._onnx.run(case, importer, draft)
-            if execution is None:
-                return _kept(draft, target)
-        if (machine := machine_problem(execution)) is not None:
-            return machine
-        if is_broken(execution):
-            return Untestable(Cause.RECIPE, f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
-        name = toolchain.revision.name if toolchain else ""
-        portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
-        self._evidence.add(Record(key, case.name, name, datetime.now(UTC).isoformat(timespec="seconds"), portable))
-        return FailedImport(execution)
+        """Return the file for a case, or why there is none.
 
-    @contextmanager
-    def _draft(self) -> Iterator[Path]:
-        """A file to write, in a folder that is removed afterwards."""
+        toolchain: imports an ONNX model; importer: its folder of Python modules, if it has one.
+        """
+        if (problem := self.obtain(case.artifacts)) is not None:
+            return problem
+        identity = toolchain.identity if toolchain and case.input.kind is InputKind.ONNX else ""
+        key = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{identity}"
+        with self._locks[key]:
+            if (known := self._prepared.get(key)) is not None:
+                return known
+            try:
+                prepared = self._prepare(case, toolchain, importer)
+            except OSError as error:
+                prepared = Untestable(Cause.RECIPE, f"{case.input.path}: {error.strerror}")
+            self._prepared[key] = replace(prepared, cached=True) if isinstance(prepared, FailedImport) else prepared
+            return prepared
+
+    def _prepare(self, case: Case, toolchain: Toolchain | None, importer: Path | None) -> Prepared | Untestable | FailedImport:
+        source, is_onnx = case.input.path, case.input.kind is InputKind.ONNX
+        if not is_onnx and case.input.kind is not InputKind.GENERATOR:
+            return Prepared(source, file_sha256(source))
+        key = self._key(case)
+        if is_onnx:
+            identity = toolchain.identity if toolchain else ""
+            key = sha256(f"{key}\0{identity}\0{self._onnx.identity(importer)}".encode()).hexdigest()
+        target = self._folder / f"{key}.mlir"
+        if not self._fresh:
+            if (digest := verified(target)) is not None:
+                return Prepared(target, digest)
+            if is_onnx and (record := self._cache.find(key)):
+                return FailedImport(record.execution, cached=True)
         with disk_errors("prepare an input"):
             self._folder.mkdir(parents=True, exist_ok=True)
             with temporary_folder(self._folder, prefix=".making-") as scratch:
-                yield Path(scratch) / "made.mlir"
+                draft = scratch / "made.mlir"
+                execution = self._onnx.run(case, importer, draft) if is_onnx else self._generate(case, draft)
+                if execution.ok and draft.is_file() and draft.stat().st_size:
+                    digest = write_checksum(target, draft)
+                    draft.replace(target)
+                    return Prepared(target, digest)
+        machine = machine_problem(execution)
+        if machine is not None and (is_onnx or machine.cause is Cause.ENVIRONMENT):
+            return machine
+        if not is_onnx:
+            return Untestable(Cause.RECIPE, _problem(case, execution))
+        if is_broken(execution):
+            return Untestable(Cause.RECIPE, f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
+        name = toolchain.revision.name if toolchain else ""
+        portable = replace(execution, argv=(*execution.argv[1:3], source.name))
+        self._cache.add(Record(key, case.name, name, datetime.now(UTC).isoformat(timespec="seconds"), portable))
+        return FailedImport(execution)
 
     def _generate(self, case: Case, draft: Path) -> Execution:
         words = [word for name, value in case.input.args for word in (f"--{name}", value)]
@@ -169,7 +133,7 @@ class Inputs:
         return run(argv, case.limits, draft.parent, env=env, stdout_to=draft, stop=self._stop)
 
     def _key(self, case: Case) -> str:
-        """Return the content address of what a generator or importer writes.
+        """Return the content key of what a generator or importer writes.
 
         It covers the code, including neighbouring modules that the generator may import, the arguments, and the versions
         of what runs it.
@@ -184,9 +148,49 @@ class Inputs:
             content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
         return content.hexdigest()
 
+    def obtain(self, artifacts: Iterable[Artifact]) -> Untestable | None:
+        """Download or generate the missing files of a suite; return why the first one cannot be obtained."""
+        for artifact in artifacts:
+            with self._locks[str(artifact.path)]:
+                if not artifact.path.is_file() and (problem := self._obtain(artifact)) is not None:
+                    return problem
+        return None
 
-def _problem(case: Case, program: str, execution: Execution, draft: Path) -> str | None:
-    """Return why a generator or importer wrote no input; None when it wrote one."""
+    def _obtain(self, artifact: Artifact) -> Untestable | None:
+        folder = artifact.path.parent
+        with disk_errors("keep a file of a suite"):
+            folder.mkdir(parents=True, exist_ok=True)
+            with temporary_folder(folder, prefix=".making-") as scratch:
+                draft = scratch / artifact.path.name
+                try:
+                    if isinstance(artifact.source, str):
+                        self._fetch(artifact.source, draft)
+                    else:
+                        artifact.source.write(draft)
+                except EnvironmentFailure as error:
+                    return Untestable(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
+                except ValueError as error:
+                    return Untestable(Cause.RECIPE, str(error))
+                write_checksum(artifact.path, draft)
+                draft.replace(artifact.path)
+        return None
+
+    def _fetch(self, url: str, draft: Path) -> None:
+        host = urlsplit(url).netloc
+        if host in self._unreachable:
+            raise EnvironmentFailure(self._unreachable[host])
+        try:
+            self._download(url, draft)
+        except Unobtainable:  # the host answers
+            raise
+        except EnvironmentFailure as error:
+            self._unreachable[host] = str(error)
+            raise
+
+
+def _problem(case: Case, execution: Execution) -> str:
+    """Return why a generator wrote no input."""
+    program = f"the generator {case.input.path.name}"
     last = f": {execution.stderr.last_line[:300]}" if not execution.stderr.empty else ""
     match execution.ending:
         case Ending.TIMED_OUT:
@@ -201,13 +205,11 @@ def _problem(case: Case, program: str, execution: Execution, draft: Path) -> str
             return f"{program} could not be started{last}"
     if execution.exit_code != 0:
         return f"{program} failed with exit status {execution.exit_code}{last}"
-    if not draft.is_file() or draft.stat().st_size == 0:
-        return f"{program} printed nothing"
-    return None
+    return f"{program} printed nothing"
 
 
 def _modules(script: Path) -> Iterator[Path]:
-    """Yield a script and the modules beside it whose names it mentions."""
+    """Yield a script and the modules next to it whose names it mentions."""
     yield script
     with os.scandir(script.parent) as entries:
         names = sorted(entry.name for entry in entries if entry.name.endswith(".py") and entry.name != script.name)
@@ -223,7 +225,7 @@ def _version(package: str) -> str:
 
 
 def verified(target: Path) -> str | None:
-    """Return the digest of a file; None when it is missing, damaged, or of a version that wrote no checksums."""
+    """Return the digest of a file; None when it is missing or damaged."""
     try:
         digest = file_sha256(target)
         return digest if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode() else None
@@ -241,9 +243,3 @@ def write_checksum(target: Path, content: Path) -> str:
     digest = file_sha256(content)
     write_whole(target.with_suffix(_CHECKSUM), f"{digest}\n")
     return digest
-
-
-def _kept(draft: Path, target: Path) -> Prepared:
-    digest = write_checksum(target, draft)
-    draft.replace(target)
-    return Prepared(target, digest)

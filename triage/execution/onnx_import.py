@@ -16,11 +16,12 @@ from pathlib import Path
 from triage.compilers.base import Importer
 from triage.execution.process import Worker, run
 from triage.model.case import Case
-from triage.model.execution import Execution
+from triage.model.execution import Captured, Ending, Execution
 
 _WORKERS = 2  # processes at most, for the two toolchains of a comparison
 _PATIENCE = 20.0  # seconds for a model, and to start; what takes longer is imported under the limits of its case
 _LARGEST = 16 << 20  # bytes of a model that a worker imports; others get a process with limits of their own
+_IMPORTED = Execution((), Ending.EXITED, 0, None, 0.0, 0.0, 0.0, Captured(), Captured())
 # The importer's own OnnxImportError is about the model.
 _IS_MISSING = re.compile(r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE)
 
@@ -66,25 +67,18 @@ class OnnxImporters:
             self._identities[root] = content.hexdigest()
         return self._identities[root]
 
-    def run(self, case: Case, root: Path | None, draft: Path) -> Execution | None:
-        """Import a case's model into `draft`, with the importer below `root`, else with the first one that runs.
-
-        Returns:
-            The execution of a failed import; None for one that wrote the file.
-        """
+    def run(self, case: Case, root: Path | None, draft: Path) -> Execution:
+        """Import a case's model into `draft`, with the importer below `root`, else with the first one that runs."""
         first: Execution | None = None
         for place in chain([root] if root else [], [None], self._others()):
             if place in self._broken:
                 continue
-            if not case.env and self._with_worker(case, place, draft):
-                return None
-            execution = self._alone(case, place, draft)
+            execution = self._with_worker(case, place, draft) or self._alone(case, place, draft)
             if not is_broken(execution):
-                return None if execution.ok and _is_written(draft) else execution
+                return execution
             self._broken.add(place)
             first = first or execution
-        execution = first or self._alone(case, root, draft)
-        return None if execution.ok and _is_written(draft) else execution
+        return first or self._alone(case, root, draft)
 
     def close(self) -> None:
         """End all processes."""
@@ -102,16 +96,16 @@ class OnnxImporters:
         folders = [str(folder) for folder in (root, self._provide()) if folder]
         return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
 
-    def _with_worker(self, case: Case, root: Path | None, draft: Path) -> bool:
-        """Return whether the worker of a toolchain imported the model. It is asked only for small models."""
-        if case.input.path.stat().st_size > _LARGEST:
-            return False
+    def _with_worker(self, case: Case, root: Path | None, draft: Path) -> Execution | None:
+        """Return the execution of a model that the worker of a toolchain imported. It is asked only for small models."""
+        if case.env or case.input.path.stat().st_size > _LARGEST:
+            return None
         request = json.dumps([str(case.input.path), str(draft)]).encode()
         with self._lock:
             try:
                 worker = self._workers.pop(root, None) or self._start(root)
             except OSError:
-                return False
+                return None
             answer = None
             try:
                 answer = worker.ask(request, min(case.limits.timeout, _PATIENCE), self._stop)
@@ -122,17 +116,13 @@ class OnnxImporters:
                 self._workers[root] = worker
                 while len(self._workers) > _WORKERS:
                     self._workers.popitem(last=False)[1].close()
-        return answer == b"+" and _is_written(draft)
+        return _IMPORTED if answer == b"+" and draft.is_file() else None
 
     def _start(self, root: Path | None) -> Worker:
         script = Path(__file__).with_name("import_worker.py")
         env = {"PYTHONDONTWRITEBYTECODE": "1", **self._python_path(root)}
         # -P: modules beside the script must not hide those of the importer.
         return Worker([sys.executable, "-P", str(script), self._importer.module], env)
-
-
-def _is_written(draft: Path) -> bool:
-    return draft.is_file() and draft.stat().st_size > 0
 
 
 def is_broken(execution: Execution) -> bool:

@@ -9,10 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from triage.compilers.base import Runner
-from triage.execution.claims import Claims
 from triage.execution.inputs import digest_of
 from triage.execution.process import StopSignal, run
-from triage.execution.result_files import intact_results, keep_results
+from triage.execution.run_task import intact_results, keep_results
 from triage.execution.scratch import Scratch
 from triage.model.case import Case
 from triage.model.outcome import Cause, Untestable
@@ -21,20 +20,19 @@ _WORKER = Path(__file__).with_name("onnxruntime_worker.py")
 
 
 def onnxruntime_results(
-    case: Case, runner: Runner, folder: Path, claims: Claims, scratch: Scratch, stop: StopSignal
+    case: Case, runner: Runner, folder: Path, scratch: Scratch, stop: StopSignal
 ) -> tuple[str, ...] | Untestable:
     """Return the results for a case's inputs as the runner spells them, computed once for each content and kept in `folder`."""
     key = _key(case, runner)
     if isinstance(key, Untestable):
         return key
     if (files := intact_results(folder / key)) is None:
-        with claims.claim(key), scratch.folder() as work:
-            if (files := intact_results(folder / key)) is None:
-                results = _computed(case, runner, work, stop)
-                if isinstance(results, Untestable):
-                    return results
-                keep_results(results, folder / key)
-                files = intact_results(folder / key)
+        with scratch.folder() as work:
+            results = _computed(case, runner, work, stop)
+            if isinstance(results, Untestable):
+                return results
+            keep_results(results, folder / key)
+            files = intact_results(folder / key)
     if files is None:
         return Untestable(Cause.ENVIRONMENT, f"the results of onnxruntime cannot be kept in {folder}; check its disk")
     return tuple(map(runner.saved, files))

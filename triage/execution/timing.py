@@ -10,11 +10,11 @@ from typing import Protocol
 
 from triage.compilers.base import Runner
 from triage.compilers.invocation import Invocation
+from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.process import run
-from triage.execution.run_stage import no_program
-from triage.execution.runner import ProbeRunner
+from triage.execution.run_task import no_program
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
@@ -48,7 +48,7 @@ class Program:
     bytes: int
     dispatches: int | None = None
 
-    def sample(self, probe_runner: ProbeRunner, spec: RunSpec, repetitions: int = 1) -> Sample | str:
+    def sample(self, probe_runner: Engine, spec: RunSpec, repetitions: int = 1) -> Sample | str:
         """Measure once; the reason when it does not run. Nothing else of this program runs meanwhile.
 
         Times of a device with one thread are CPU times: other work on the core does not count.
@@ -86,7 +86,7 @@ class Timed(Protocol):
 class TimedRun:
     """The run of a function of a compiled program."""
 
-    runner: ProbeRunner
+    runner: Engine
     program: Program
     spec: RunSpec
 
@@ -98,21 +98,19 @@ class TimedRun:
 class TimedCompile:
     """The compile of a case, in CPU time. Nothing else is compiled meanwhile."""
 
-    runner: ProbeRunner
+    runner: Engine
     case: Case
     ref: ToolchainRef
 
     def sample(self) -> Sample | str:
         toolchain = self.runner.registry.obtain(self.ref)
-        probe = self.runner.prober.probe(replace(self.case, run=None), toolchain, fresh=True)
+        probe = self.runner.probe_on(replace(self.case, run=None), toolchain, fresh=True)
         if not isinstance(probe.outcome, Compiled):
             return "it does not compile again"
         return Sample([probe.measured.cpu_seconds], probe.measured.peak_rss_mb)
 
 
-def dispatch_programs(
-    runner: ProbeRunner, case: Case, ref: ToolchainRef, target: Path
-) -> list[tuple[RunSpec, Program | str]] | str:
+def dispatch_programs(runner: Engine, case: Case, ref: ToolchainRef, target: Path) -> list[tuple[RunSpec, Program | str]] | str:
     """Compile a case and, as programs of their own, each of its kernels; the reason when that is not possible.
 
     Each program has the size and the number of dispatches of the whole.
@@ -134,11 +132,11 @@ def dispatch_programs(
 
 
 def compile_program(
-    runner: ProbeRunner, original: Case, ref: ToolchainRef, target: Path, sources: Path | None = None
+    runner: Engine, original: Case, ref: ToolchainRef, target: Path, sources: Path | None = None
 ) -> Program | str:
     """Compile a case into a file; the reason when it cannot be measured. sources: folder for a program of each kernel."""
     case = replace(original, phase=None, run=None)
-    device = runner.prober.compilers[case.compiler].runner()
+    device = runner.compilers[case.compiler].runner()
     if device is None:
         return f"{case.compiler} has nothing that runs compiled programs here"
     try:
@@ -156,7 +154,7 @@ def compile_program(
         return replace(invocation, printing=(*invocation.printing, *device.counting(statistics), *extracting))
 
     for alter in (counting, lambda invocation: invocation):  # the second for a compiler that cannot count
-        compiled = runner.prober.observe(case, toolchain, alter, on_output=lambda module: _keep(module, target))
+        compiled = runner.observe(case, toolchain, alter, on_output=lambda module: _keep(module, target))
         if isinstance(compiled, Untestable):
             return compiled.reason
         if target.is_file():
@@ -178,24 +176,24 @@ def _keep(module: Path, target: Path) -> None:
     shutil.move(module, target)
 
 
-def functions_of(runner: ProbeRunner, case: Case, ref: ToolchainRef) -> tuple[RunSpec, ...] | str:
+def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec, ...] | str:
     """Return the functions to measure with their values: those of the recipe, else the only public one on zeros."""
-    device = runner.prober.compilers[case.compiler].runner()
+    device = runner.compilers[case.compiler].runner()
     named = case.benchmarks or ((replace(case.run, expected=()),) if case.run is not None and case.run.inputs else ())
     for spec in named:
         if spec.libraries:
             return "programs that load others are not measured side by side"
-        if (problem := runner.prober.obtain(spec)) is not None:
+        if (problem := runner.inputs.obtain(spec.artifacts)) is not None:
             return problem.reason
     if named and device is not None:
         try:
-            return tuple(replace(spec, inputs=runner.prober.runs.readable(spec.inputs, device)) for spec in named)
+            return tuple(replace(spec, inputs=runner.planner.runs.readable(spec.inputs, device)) for spec in named)
         except OSError as error:
             return f"{error.filename}: {error.strerror}"
         except ValueError as error:
             return str(error)
     toolchain = runner.registry.obtain(ref)
-    tools, prepared = runner.prober.mlir_tools(case, toolchain), runner.prober.input_of(case, toolchain)
+    tools, prepared = runner.compilers[case.compiler].mlir_tools(toolchain), runner.planner.input_of(case, toolchain)
     if tools is None or device is None or not isinstance(prepared, Prepared):
         return "its input cannot be read"
     text = Reader(tools, runner.stop).generic(prepared.path, elide=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from triage.compilers.analysis import Linter, LintFinding, LintRule, ProgramDevice, ProgramFindings, Severity
+from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
-from triage.execution.runner import ProbeRunner
 from triage.lint.solver import SolverMeasurement, measure_solver
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, InputKind
@@ -92,9 +92,7 @@ class LintResult:
         return list(dict.fromkeys(flag for linted in self.cases for flag in linted.flags))
 
 
-def lint(
-    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path | None
-) -> LintedCase:
+def lint(runner: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path | None) -> LintedCase:
     """Lint a case's program.
 
     `measured` adds a measurement of the solver's limit, which compiles. `shown` is the input as the user named it.
@@ -111,12 +109,12 @@ def lint(
 
 
 def _lint(
-    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, task: Task, *, measured: bool, shown: Path | None
+    runner: Engine, linter: Linter, case: Case, toolchain: Toolchain, task: Task, *, measured: bool, shown: Path | None
 ) -> LintedCase:
-    tools = runner.prober.mlir_tools(case, toolchain)
+    tools = runner.compilers[case.compiler].mlir_tools(toolchain)
     if tools is None:
         raise BadInput(f"{case.name}: {toolchain.revision.name} has no tools that read MLIR")
-    prepared = runner.prober.input_of(case, toolchain)
+    prepared = runner.planner.input_of(case, toolchain)
     if isinstance(prepared, Untestable):
         raise BadInput(f"{case.name}: {prepared.reason}")
     options = _options(runner, case, toolchain)
@@ -160,11 +158,11 @@ def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
     return _SEVERITIES.index(finding.severity), position.line if position else 0, position.column if position else 0
 
 
-def _options(runner: ProbeRunner, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
+def _options(runner: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
     """Return the compiler's options; only the case's own flags if no backend is known."""
     if not case.target.backend:
         return tuple(flag.text for flag in case.flags if flag_applies(flag, toolchain.version))
-    invocation = runner.prober.compilers[case.compiler].invocation(case, toolchain)
+    invocation = runner.compilers[case.compiler].invocation(case, toolchain)
     if isinstance(invocation, Untestable):
         raise BadInput(f"{case.name}: {invocation.reason}")
     return invocation.options
@@ -180,9 +178,7 @@ def _read(reader: Reader, path: Path, name: str) -> Module:
         raise BadInput(f"{name}: its generic form cannot be read: {error}") from error
 
 
-def _measured(
-    runner: ProbeRunner, linter: Linter, case: Case, toolchain: Toolchain, report: ProgramFindings
-) -> SolverMeasurement:
+def _measured(runner: Engine, linter: Linter, case: Case, toolchain: Toolchain, report: ProgramFindings) -> SolverMeasurement:
     if not case.target.backend:
         return SolverMeasurement(notes=("solver iterations are not measured: the backend is unknown",))
     if any(device.declared is None for device in report.devices):  # the compile fails for this reason

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from triage.compilers.analysis import LintFinding, SolverLimit
 from triage.compilers.invocation import Invocation
-from triage.execution.prober import Naming
+from triage.execution.engine import Engine
 from triage.execution.process import run
-from triage.execution.runner import ProbeRunner
+from triage.execution.task import Naming
 from triage.mlir import SourcePosition
 from triage.model.case import Case, Flag
 from triage.model.errors import EnvironmentFailure
@@ -33,7 +33,7 @@ class SolverMeasurement:
     notes: tuple[str, ...] = ()
 
 
-def measure_solver(runner: ProbeRunner, solver: SolverLimit, case: Case, toolchain: Toolchain) -> SolverMeasurement:
+def measure_solver(runner: Engine, solver: SolverLimit, case: Case, toolchain: Toolchain) -> SolverMeasurement:
     """Measure the smallest sufficient limit if the solver exhausts the default one.
 
     A suggested limit was compiled with, and the next smaller one fails.
@@ -41,7 +41,7 @@ def measure_solver(runner: ProbeRunner, solver: SolverLimit, case: Case, toolcha
     staged = _staged(case, toolchain, solver)
     if staged is None:
         return SolverMeasurement(notes=(f"solver iterations are not measured: the case ends before phase {solver.phase}",))
-    outcome = runner.prober.probe(staged, toolchain).outcome
+    outcome = runner.probe_on(staged, toolchain).outcome
     if isinstance(outcome, Untestable):
         return SolverMeasurement(notes=(f"solver iterations are not measured: {outcome.reason}",))
     if isinstance(outcome, Compiled):
@@ -58,7 +58,7 @@ def measure_solver(runner: ProbeRunner, solver: SolverLimit, case: Case, toolcha
     if smallest is None:
         return _finding(solver, f"{headline}; {MAX_ITERATIONS} iterations do not suffice, so the limit is not the cause")
     flag = f"{solver.option}{smallest}"
-    complete = runner.prober.probe(measurement.limited(case, smallest), toolchain).outcome
+    complete = runner.probe_on(measurement.limited(case, smallest), toolchain).outcome
     text = f"{headline}; it needs {smallest} iterations: pass `{flag}`"
     if not isinstance(complete, Compiled):
         text += f". It then fails differently: {complete.failure.headline if complete.failure else 'it cannot be tested'}"
@@ -89,7 +89,7 @@ class _Measurement:
     """The search for the smallest limit of one case."""
 
     def __init__(
-        self, runner: ProbeRunner, case: Case, staged: Case, toolchain: Toolchain, solver: SolverLimit, option: str
+        self, runner: Engine, case: Case, staged: Case, toolchain: Toolchain, solver: SolverLimit, option: str
     ) -> None:
         self._runner, self._case, self._staged = runner, case, staged
         self._toolchain, self._solver, self._option = toolchain, solver, option
@@ -109,7 +109,7 @@ class _Measurement:
         """Compile up to the solver's phase. A failure of another kind means that the solver converged."""
         self._task.describe(f"{iterations} iterations  {self._case.name}")
         limited = self.limited(self._staged, iterations)
-        outcome = self._runner.prober.trial(limited, self._toolchain, Naming.AT_ONCE).outcome
+        outcome = self._runner.trial(limited, self._toolchain, Naming.AT_ONCE).outcome
         if isinstance(outcome, Untestable):
             raise EnvironmentFailure(f"{self._case.name} with {iterations} iterations: {outcome.reason}")
         if isinstance(outcome, Compiled):
@@ -118,7 +118,7 @@ class _Measurement:
 
     def _estimate(self) -> int | None:
         """Search with the optimizer alone, which takes a fraction of a compile; None if it cannot run."""
-        tools = self._runner.prober.mlir_tools(self._case, self._toolchain)
+        tools = self._runner.compilers[self._case.compiler].mlir_tools(self._toolchain)
         if tools is None:
             return None
         found: list[int | None] = []
@@ -137,7 +137,7 @@ class _Measurement:
             return replace(invocation, options=(*invocation.options, *self._solver.prepared))
 
         prepared = replace(self._case, phase=self._solver.prepared_phase)
-        self._runner.prober.observe(prepared, self._toolchain, with_prepared, on_output=analyse)
+        self._runner.observe(prepared, self._toolchain, with_prepared, on_output=analyse)
         return found[0] if found else None
 
 

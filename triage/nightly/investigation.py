@@ -104,7 +104,7 @@ class Investigation:
         representative = self._most_suitable(members)
         case = self.setting.run.case(representative.case)
         toolchain, baseline = (runner.registry.obtain(ref) for ref in (self.setting.toolchain, self.setting.baseline))
-        prepared = runner.prober.input_of(case, toolchain)
+        prepared = runner.planner.input_of(case, toolchain)
         digest = prepared.digest if isinstance(prepared, Prepared) else ""
         key = (case.name, digest, settings_of(case), toolchain.identity, baseline.identity, str(self.setting.repo))
         folder, own = runner.registry.home / "investigations", cluster_id(cluster.signature)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.versions import VersionRange, is_release, rev_text, versions_between
+from triage.execution.engine import Engine
 from triage.execution.judge import Metric
-from triage.execution.runner import ProbeRunner
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
@@ -39,7 +39,7 @@ class OriginFinder:
     compare_passes: before a search along commits, as evidence about them.
     """
 
-    runner: ProbeRunner
+    runner: Engine
     baseline: ToolchainRef
     toolchain: ToolchainRef
     between: VersionRange
@@ -179,7 +179,7 @@ class OriginFinder:
 
 
 def finder_between(
-    runner: ProbeRunner,
+    runner: Engine,
     case: Case,
     baseline: ToolchainRef,
     toolchain: ToolchainRef,
@@ -220,7 +220,7 @@ def finder_between(
     return OriginFinder(runner, baseline, toolchain, between, fixes, scope, releases, None if problem else repo, project_file)
 
 
-def _problem(runner: ProbeRunner, case: Case, ends: tuple[str, str], repo: Path, project_file: Path | None) -> str | None:
+def _problem(runner: Engine, case: Case, ends: tuple[str, str], repo: Path, project_file: Path | None) -> str | None:
     """Return why the commits between two toolchains cannot be searched."""
     from triage.bisect.plan import BisectRequest, candidates_of
 

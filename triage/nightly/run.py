@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.engine import Engine
+from triage.execution.scheduler import ProbeJob
 from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
@@ -35,7 +36,7 @@ _SUSPICIOUS_BY = 1.0  # and this many seconds more
 class NightRun:
     """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped."""
 
-    runner: ProbeRunner
+    runner: Engine
     cases: Sequence[Case]
     toolchain: ToolchainRef
     baseline: ToolchainRef
@@ -139,7 +140,8 @@ class NightRun:
         for key, probe in self._probes.items():
             if key in self._logs or not isinstance(probe.outcome, Failed):
                 continue
-            text = self.runner.prober.output(probe.case, self.runner.registry.obtain(refs[probe.revision.name]))
+            known = self.runner.last_execution(probe.case, self.runner.registry.obtain(refs[probe.revision.name]))
+            text = known[1].stdout.text + known[1].stderr.text if known else ""
             if not text:
                 continue
             stem = f"logs/{_file_name(probe.revision.name)}/{_file_name(probe.case.name)}"

@@ -14,8 +14,9 @@ from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection
 from triage.bisect.versions import rev_text
+from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.scheduler import ProbeJob
 from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.execution import Stage
@@ -65,7 +66,7 @@ class InvestigationSetting:
     failure_names: frozenset[str] = frozenset()
 
     @property
-    def runner(self) -> ProbeRunner:
+    def runner(self) -> Engine:
         return self.run.runner
 
     @property
@@ -226,7 +227,7 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> FailureCl
 
 
 def _not_attributed(setting: InvestigationSetting, cluster: ClusterInWork) -> str | None:
-    if setting.runner.prober.compilers[cluster.case.compiler].ir() is None:
+    if setting.runner.compilers[cluster.case.compiler].ir() is None:
         return f"the IR of {cluster.case.compiler} cannot be printed"
     if cluster.failure.stage is not Stage.COMPILE:
         return f"it fails in the stage {cluster.failure.stage.value}"

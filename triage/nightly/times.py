@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from triage.execution.benchmark import Benchmark, Configuration, Series
-from triage.execution.runner import CaseProber, ProbeJob, ProbeRunner
+from triage.execution.engine import Engine
+from triage.execution.scheduler import CaseProber, ProbeJob
 from triage.execution.statistics import LOOKS, Pace, compare_times
 from triage.model.case import Case
 from triage.model.outcome import Compiled
@@ -60,7 +61,7 @@ def compile_times(
 
 
 def run_times(
-    runner: ProbeRunner, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, *, threshold: float, budget: float
+    runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, *, threshold: float, budget: float
 ) -> RunTimes:
     """Measure the functions of a case on both toolchains in turn; a change is measured again before it is reported."""
     pair = Configuration(case, baseline), Configuration(case, toolchain)

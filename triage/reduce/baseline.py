@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
 
+from triage.execution.engine import Engine
 from triage.execution.judge import Match, Metric, rules_of, same_signature, value_of
-from triage.execution.prober import Naming, Prober
-from triage.execution.runner import ProbeRunner
 from triage.execution.statistics import LEAST, Comparison, Pace, compare_times
+from triage.execution.task import Naming
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
@@ -60,7 +60,7 @@ class Baseline:
 
 
 def baseline(
-    runner: ProbeRunner,
+    runner: Engine,
     case: Case,
     bad: Toolchain,
     good: Toolchain | None,
@@ -76,7 +76,7 @@ def baseline(
     """
 
     def first_probe(case: Case, toolchain: Toolchain) -> Probe:
-        return runner.prober.recall(case, toolchain) or runner.trial(case, toolchain, Naming.NEVER)
+        return runner.known_on(case, toolchain) or runner.trial(case, toolchain, Naming.NEVER)
 
     task = runner.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
@@ -122,7 +122,7 @@ def _unusable(probes: tuple[Probe, ...], bad: Toolchain, good: Toolchain | None,
 
 
 def _of_failure(
-    runner: ProbeRunner,
+    runner: Engine,
     case: Case,
     bad: Toolchain,
     match: Callable[[Failure], Match],
@@ -134,7 +134,7 @@ def _of_failure(
     assert isinstance(reference.outcome, Failed)
     first, flaky = reference.outcome.failure, reference.outcome.flaky
     naming = Naming.AT_ONCE if first.family == "crash" or rules_of(case).needs_pass(first) else Naming.NEVER
-    full = first if runner.prober.recall(case, bad) else None
+    full = first if runner.known_on(case, bad) else None
     again: list[Probe] = []
 
     def fails_again(attempt: int, same: Match) -> bool:
@@ -165,7 +165,7 @@ def _of_failure(
     return Baseline(failure, same, naming, seconds, repeats or needed, probes, tuple(again), notes=(note,))
 
 
-def metric_baseline(prober: Prober, case: Case, bad: Toolchain, good: Toolchain | None, metric: Metric) -> Baseline | Reduction:
+def metric_baseline(engine: Engine, case: Case, bad: Toolchain, good: Toolchain | None, metric: Metric) -> Baseline | Reduction:
     """Measure the case on both toolchains. A candidate must keep half of the growth, as a factor."""
     if good is None:
         return Reduction(case, f"{metric} has no value to compare with; name a toolchain with --good")
@@ -174,8 +174,8 @@ def metric_baseline(prober: Prober, case: Case, bad: Toolchain, good: Toolchain 
     for attempt in range(1 if metric.exact else LEAST):
         rounds.append(
             (
-                prober.trial(case, bad, Naming.NEVER, attempt=attempt),
-                prober.trial(case, good, Naming.NEVER, attempt=attempt),
+                engine.trial(case, bad, Naming.NEVER, attempt=attempt, here=True),
+                engine.trial(case, good, Naming.NEVER, attempt=attempt, here=True),
             )
         )
         for probe, known in zip(rounds[-1], values, strict=True):

@@ -13,8 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.classify.findings import dispatch_kind
+from triage.execution.engine import Engine
 from triage.execution.judge import value_of
-from triage.execution.runner import CandidateCompiler
 from triage.execution.statistics import LOOKS, compare_times
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
@@ -44,7 +44,7 @@ class Oracle:
 
     def __init__(
         self,
-        trials: CandidateCompiler,
+        engine: Engine,
         folder: Path,
         bad: Toolchain,
         good: Toolchain | None,
@@ -56,7 +56,7 @@ class Oracle:
         self.notes: list[str] = []
         self.tally = Tally()
         self._operation_at, self._operation = operation_at, ""
-        self._trials, self._folder, self._baseline = trials, folder, baseline
+        self._engine, self._folder, self._baseline = engine, folder, baseline
         self._lock = threading.Lock()
         for probe in (*baseline.probes, *baseline.again):
             self._count(probe)
@@ -107,7 +107,8 @@ class Oracle:
 
     def _compile(self, candidate: Candidate, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
         with self._written(candidate) as case:
-            probe = self._trials.trial(case, toolchain, self._baseline.naming, attempt=attempt, cancelled=cancelled)
+            here, naming = not self._baseline.is_portable, self._baseline.naming
+            probe = self._engine.trial(case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here)
         self._count(probe)
         return probe
 

@@ -12,7 +12,8 @@ from annotated_types import MinLen
 from pydantic import BaseModel, ValidationError
 
 from triage.compilers.registry import recipe_families
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.engine import Engine
+from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.outcome import Cause, Compiled, Failure, Probe, Untestable
@@ -166,7 +167,7 @@ class Replay:
 
 
 def replay(
-    runner: ProbeRunner,
+    runner: Engine,
     reproducers: Sequence[RecordedReproducer],
     revs_of: Mapping[str, Sequence[str]] | None = None,
     *,

@@ -13,8 +13,8 @@ from packaging.version import InvalidVersion, Version
 
 from triage.compilers.base import MODULE_PLACE, PythonFunction, Runner, StandaloneCompile
 from triage.compilers.registry import family_of
+from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
-from triage.execution.runner import ProbeRunner
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
@@ -68,25 +68,25 @@ def slug(case: Case) -> str:
     return re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")[:_LONGEST].strip("-")
 
 
-def reproducer_of(runner: ProbeRunner, reduction: Reduction, bad: ToolchainRef) -> Reproducer:
+def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Reproducer:
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program fails on."""
     toolchain = runner.registry.obtain(bad)
     probe = next(probe for probe in reduction.probes if probe.revision.name == bad.revision.name)
-    recorded = runner.prober.recorded(probe.case, toolchain)
-    prepared = runner.prober.input_of(probe.case, toolchain)
+    recorded = runner.last_execution(probe.case, toolchain)
+    prepared = runner.planner.input_of(probe.case, toolchain)
     assert recorded  # it was probed
     assert isinstance(prepared, Prepared)
-    invocation, execution = recorded
+    task, execution = recorded
     path = probe.case.input.path
     names = {prepared.path: f"input{prepared.path.suffix}", path: f"input{path.suffix}"}
     clean = without_paths(names, names[prepared.path])
 
     small, values, command, runtime = reduction.small, dict[str, bytes](), tuple[str, ...](), None
-    programs = runner.prober.compilers[probe.case.compiler].runner()
+    programs = runner.compilers[probe.case.compiler].runner()
     if probe.case.run and programs:
         run = _with_portable_values(probe.case.run, programs, values)
         small = replace(small, run=run)
-        command = runner.prober.run_command(probe.case, toolchain, run, MODULE_PLACE)
+        command = task.run_command(run, MODULE_PLACE)
         if bad.release and probe.version:
             runtime = f"{programs.distribution}=={probe.version}"
 
@@ -117,7 +117,7 @@ def reproducer_of(runner: ProbeRunner, reduction: Reduction, bad: ToolchainRef) 
             source=names[prepared.path],
             program=family_of(probe.case).program_name(probe.case, toolchain),
             # With the printing options: without them an error prints thousands of lines of IR.
-            options=(*invocation.options, *invocation.printing),
+            options=(*task.invocation.options, *task.invocation.printing),
             release=failing.revision.name,
             version=failing.version,
             requirement=_requirement(bad),

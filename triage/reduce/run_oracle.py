@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from triage.compilers.base import Runner
-from triage.execution.prober import Prober
+from triage.execution.engine import Engine
 from triage.model.case import Case, Reference
 from triage.model.outcome import Failed, Untestable
 from triage.model.revision import Toolchain
@@ -30,7 +30,7 @@ class RunOracle(Oracle):
 
     def __init__(
         self,
-        prober: Prober,
+        engine: Engine,
         folder: Path,
         bad: Toolchain,
         good: Toolchain | None,
@@ -44,8 +44,7 @@ class RunOracle(Oracle):
         """references: who computes what is expected, then others, of which the first that agrees on the original confirms it.
         kept: folder for values.
         """
-        super().__init__(prober, folder, bad, good, baseline)
-        self._prober = prober
+        super().__init__(engine, folder, bad, good, baseline)
         self._frontend, self._runner, self._kept = frontend, runner, kept
         self._references = list(references)
         self._finite = self._defined = False
@@ -119,7 +118,7 @@ class RunOracle(Oracle):
         self, candidate: Candidate, reference: Reference, cancelled: threading.Event | None = None
     ) -> tuple[str, ...] | None:
         with self._written(candidate) as case:
-            results = self._prober.reference_results(
+            results = self._engine.planner.reference_results(
                 case, self.bad, reference, folder=self._kept / "results", made=self._count, cancelled=cancelled
             )
         return None if isinstance(results, Untestable) else results

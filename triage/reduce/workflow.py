@@ -12,10 +12,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.invocation import flag_name
+from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
 from triage.execution.judge import Match, Metric, MetricThreshold, same_signature, same_wrong_result, value_of
 from triage.execution.mlir_tools import Reader
-from triage.execution.runner import CandidateCompiler, ProbeJob, ProbeRunner
+from triage.execution.scheduler import ProbeJob
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.errors import BadInput
@@ -40,7 +41,7 @@ _LEAST = 10.0  # seconds, the shortest time limit of a candidate
 _MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
 
 
-def frontend_for(runner: ProbeRunner, case: Case, toolchain: Toolchain, source: Path) -> tuple[Frontend, tuple[str, ...]]:
+def frontend_for(runner: Engine, case: Case, toolchain: Toolchain, source: Path) -> tuple[Frontend, tuple[str, ...]]:
     """Return the frontend for a case, and notes about the choice. source: what the compiler reads, after the import."""
     if case.input.kind is InputKind.ONNX:
         try:
@@ -62,9 +63,9 @@ def frontend_for(runner: ProbeRunner, case: Case, toolchain: Toolchain, source: 
     return TextFrontend(kind, suffix or "txt"), (note,)
 
 
-def _reader_of(runner: ProbeRunner, case: Case, toolchain: Toolchain, path: Path) -> Reader | None:
+def _reader_of(runner: Engine, case: Case, toolchain: Toolchain, path: Path) -> Reader | None:
     """The tools of a toolchain; None when they do not read the file."""
-    tools = runner.prober.mlir_tools(case, toolchain)
+    tools = runner.compilers[case.compiler].mlir_tools(toolchain)
     reader = Reader(tools, runner.stop) if tools else None
     if reader and not reader.readable(path):
         reader.close()
@@ -90,7 +91,7 @@ class ReductionRequest:
     """The case fails on the good toolchain too, in another way, as candidates may."""
 
 
-def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduction:
+def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
     """Reduce a case. The best program is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
     request = replace(request, match=partial(_match_of, request.match))
@@ -98,7 +99,7 @@ def reduce_case(runner: ProbeRunner, request: ReductionRequest) -> Reduction:
     good = runner.registry.obtain(request.good) if request.good else None
     if metric := request.metric:
         request = replace(request, case=replace(request.case, run=None))
-        start = metric_baseline(runner.prober, request.case, bad, good, metric)
+        start = metric_baseline(runner, request.case, bad, good, metric)
     else:
         start = baseline(runner, request.case, bad, good, request.match, request.repeats, changed=request.changed)
     if isinstance(start, Reduction):
@@ -131,7 +132,7 @@ _NO_REFERENCE = (
 _MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
 
 
-def references_for(runner: ProbeRunner, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
+def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
     """Return what computes the expected results of candidates, and what may confirm them; nothing when nothing computes them.
 
     The good toolchain, else the case's own reference, else onnxruntime for an ONNX model. The same toolchain without
@@ -143,7 +144,7 @@ def references_for(runner: ProbeRunner, request: ReductionRequest, good: Toolcha
         first = Reference(onnxruntime=True)
     if first is None:
         return []
-    programs = runner.prober.compilers[request.case.compiler].runner()
+    programs = runner.compilers[request.case.compiler].runner()
     plain = programs.unoptimised if programs else ()
     kept = [flag.text for flag in request.case.flags if flag_name(flag.text) not in map(flag_name, plain)]
     names = [ref.revision.name for ref in runner.registry.installed_releases(request.case.compiler)]
@@ -157,7 +158,7 @@ class _Reducer:
 
     def __init__(
         self,
-        runner: ProbeRunner,
+        runner: Engine,
         request: ReductionRequest,
         bad: Toolchain,
         good: Toolchain | None,
@@ -166,7 +167,7 @@ class _Reducer:
     ) -> None:
         self.runner, self.request, self.bad, self.start = runner, request, bad, start
         case = request.case
-        source = runner.prober.input_of(case, bad)
+        source = runner.planner.input_of(case, bad)
         assert isinstance(source, Prepared)  # it was compiled
         self.source = source
         key = (case.name, source.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)
@@ -174,13 +175,13 @@ class _Reducer:
         self.frontend, self.notes = frontend_for(runner, case, bad, source.path)
         stack.callback(self.frontend.close)
         folder = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
-        programs = runner.prober.compilers[case.compiler].runner() if case.run else None
+        programs = runner.compilers[case.compiler].runner() if case.run else None
         self.final_passes = self.frontend.final_passes
         self.oracle: Oracle
         if programs:
             references = references_for(runner, request, good)
             self.oracle = running = RunOracle(
-                runner.prober,
+                runner,
                 folder,
                 bad,
                 good,
@@ -193,8 +194,7 @@ class _Reducer:
             self.final_passes = (*self.final_passes, running.values.simplify_values)
         else:
             oracle = GrowthOracle if start.metric else Oracle
-            trials: CandidateCompiler = runner if start.is_portable else runner.prober
-            self.oracle = oracle(trials, folder, bad, good, start, self.frontend.operation_at)
+            self.oracle = oracle(runner, folder, bad, good, start, self.frontend.operation_at)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
         jobs = runner.jobs if start.is_portable else runner.local_jobs

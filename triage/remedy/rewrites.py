@@ -8,9 +8,9 @@ from hashlib import sha256
 
 from triage.compilers.analysis import RewriteNames
 from triage.compilers.registry import family_of
+from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
-from triage.execution.runner import ProbeRunner
 from triage.mlir import Module, Operation, UnparsableError, Value, parse_module, print_module
 from triage.mlir.rewrite import CANONICALIZE, CONVERTIBLE, WIDE, float_types, propagate_shapes, static_candidates, widen_floats
 from triage.mlir.tree import array_elements, entries, entries_text, function_types
@@ -118,17 +118,15 @@ def _with_affinities(text: str, names: RewriteNames) -> Iterator[tuple[Module, s
         yield module, f"{names.affinity} on every tensor argument and result"
 
 
-def rewritten_inputs(
-    runner: ProbeRunner, case: Case, toolchain: Toolchain, names: Collection[str]
-) -> Mapping[str, RewrittenInput]:
+def rewritten_inputs(runner: Engine, case: Case, toolchain: Toolchain, names: Collection[str]) -> Mapping[str, RewrittenInput]:
     """Rewrite an input with each of the named rewrites that change something and give a valid program.
 
     Files are stored by content. The result is empty if the toolchain's tools cannot read the input.
     """
-    prepared = runner.prober.input_of(case, toolchain)
+    prepared = runner.planner.input_of(case, toolchain)
     if not names or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
         return {}
-    tools = runner.prober.mlir_tools(case, toolchain)
+    tools = runner.compilers[case.compiler].mlir_tools(toolchain)
     if tools is None:
         return {}
     size = prepared.path.stat().st_size

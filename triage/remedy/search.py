@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from triage.execution.runner import CaseProber, ProbeJob
+from triage.execution.scheduler import CaseProber, ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Probe
 from triage.remedy.change import CaseChange, combined, contradict

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 from triage.compilers.base import Constant
 from triage.compilers.registry import family_of
+from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_class
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable
@@ -158,7 +159,7 @@ def _constant(text: str) -> Constant:
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
-def compare_variants(runner: ProbeRunner, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None) -> Variants:
+def compare_variants(runner: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None) -> Variants:
     """Find what the failure of `about`, or of the first failing case, depends on. Failures are compared by class."""
     order = {case.name: index for index, case in enumerate(cases)}
     unordered = runner.probe_all([ProbeJob(case, ref) for case in cases], "variants")

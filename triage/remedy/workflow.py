@@ -9,8 +9,9 @@ from math import inf, log2
 
 from triage.classify.rules import RewriteInput
 from triage.compilers.registry import family_of
+from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
@@ -39,7 +40,7 @@ class RemedyRequest:
     """The time that trying candidates may take."""
     exhaustive: bool = False
     """Try all candidates within the budget, also after one works."""
-    untimed: ProbeRunner | None = None
+    untimed: Engine | None = None
     """A runner that judges results, where the other one judges times."""
 
 
@@ -53,7 +54,7 @@ class Working:
     checks: tuple[RemedyCheck, ...] = ()
 
 
-def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies:
+def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
     """Try what may make the case compile.
 
     Raises:
@@ -99,7 +100,7 @@ def find_remedies(runner: ProbeRunner, request: RemedyRequest) -> Remedies:
     )
 
 
-def planned_changes(runner: ProbeRunner, request: RemedyRequest) -> Remedies | tuple[CaseChange, ...]:
+def planned_changes(runner: Engine, request: RemedyRequest) -> Remedies | tuple[CaseChange, ...]:
     """Return what `find_remedies` would try first, within the budget. Only the failing case is compiled."""
     failures = _failures(runner.probe(request.case, request.bad))
     if isinstance(failures, Remedies):
@@ -176,11 +177,11 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
             return Remedies(probe.case.name, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
 
 
-def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence[Failure]) -> Situation:
+def situation_of(runner: Engine, request: RemedyRequest, failures: Sequence[Failure]) -> Situation:
     """Collect what candidates depend on; this rewrites the input as the rules of the failures' classes ask."""
     case = request.case
     toolchain = runner.registry.obtain(request.bad)
-    prepared = runner.prober.input_of(case, toolchain)
+    prepared = runner.planner.input_of(case, toolchain)
     hints = family_of(case).remedy_hints()
     candidates = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
     names = dict.fromkeys(candidate.name for candidate in candidates if isinstance(candidate, RewriteInput))
@@ -197,7 +198,7 @@ def situation_of(runner: ProbeRunner, request: RemedyRequest, failures: Sequence
 
 
 def _checked(
-    runner: ProbeRunner, request: RemedyRequest, remedies: Sequence[Working], others: Sequence[ToolchainRef]
+    runner: Engine, request: RemedyRequest, remedies: Sequence[Working], others: Sequence[ToolchainRef]
 ) -> list[Working]:
     """Try the best remedies on other compilers, and measure the resources on the bad and the first other one.
 
@@ -230,7 +231,7 @@ def _checked(
     ]
 
 
-def _other_toolchains(runner: ProbeRunner, request: RemedyRequest) -> tuple[list[ToolchainRef], list[str]]:
+def _other_toolchains(runner: Engine, request: RemedyRequest) -> tuple[list[ToolchainRef], list[str]]:
     """Return the good compiler and the newest release, without the bad one, and notes about what is missing."""
     refs, notes = [request.good] if request.good else [], []
     try:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
 
+from triage.execution.engine import Engine
 from triage.execution.judge import status_of
-from triage.execution.runner import ProbeJob, ProbeRunner
+from triage.execution.scheduler import ProbeJob
 from triage.report.document import Block, Document, Facts, Paragraph, Span
 from triage.report.elements import plural
 from triage.report.registry import DocumentReport
@@ -67,7 +68,7 @@ class ForecastReport(DocumentReport):
         return Document("What would be compiled", [*blocks, Paragraph(f"{counts}{remark}; nothing was compiled")])
 
 
-def forecast(runner: ProbeRunner, jobs: Sequence[ProbeJob], *, more: int = 0, what: str | None = None) -> ForecastReport:
+def forecast(runner: Engine, jobs: Sequence[ProbeJob], *, more: int = 0, what: str | None = None) -> ForecastReport:
     """Look up what is known of each job; compile nothing.
 
     more: probes besides one for each job; what: a remark about their number.

@@ -1,10 +1,12 @@
-"""The prober, with a shell script in place of a compiler."""
+"""The engine, with a shell script in place of a compiler."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from triage.compilers.base import Compiler, Description, Runner
 from triage.compilers.invocation import Invocation
 from triage.compilers.iree.runner import IreeRunner
 from triage.execution.cache import ResultCache
-from triage.execution.prober import Prober
+from triage.execution.engine import Engine
 from triage.execution.scratch import Scratch
 from triage.model.case import Case, Flag, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
@@ -72,10 +74,10 @@ class ScriptRunner(IreeRunner):
 
 @dataclass
 class Laboratory:
-    """A prober, a toolchain whose compiler is the script, and a case."""
+    """An engine, a toolchain whose compiler is the script, and a case."""
 
     folder: Path
-    prober: Prober
+    engine: Engine
     evidence: ResultCache
 
     def plan(self, *steps: str) -> None:
@@ -100,46 +102,41 @@ def lab_toolchain(folder: Path) -> Toolchain:
     return Toolchain("script", Revision("1.0.0"), "identity", folder, folder / "compiler", Capabilities(), "1.0.0")
 
 
-def no_download(url: str, _target: Path) -> None:
-    raise AssertionError(url)
-
-
 @pytest.fixture
 def lab(tmp_path: Path) -> Laboratory:
     (tmp_path / "m.mlir").write_text("module {}")
     (tmp_path / "compiler").write_text(COMPILER)
     (tmp_path / "compiler").chmod(0o755)
-    return Laboratory(tmp_path, prober_in(tmp_path), ResultCache(tmp_path / "evidence.db"))
+    return Laboratory(tmp_path, engine_in(tmp_path), ResultCache(tmp_path / "evidence.db"))
 
 
-def prober_in(folder: Path) -> Prober:
-    """A prober as another process with the same home has it."""
-    return Prober(
-        folder,
-        {"script": ScriptFamily()},
-        ResultCache(folder / "evidence.db"),
-        inputs_without_importer(folder),
-        threading.Event(),
+def engine_in(folder: Path) -> Engine:
+    """An engine as another process with the same home has it."""
+    registry: Any = SimpleNamespace(
+        home=folder,
         runtime=lambda toolchain, _: toolchain.root,
-        toolchain_of=lambda _rev, _family: lab_toolchain(folder),
-        download=no_download,
+        resolve=lambda _rev, _family: None,
+        obtain=lambda _ref: lab_toolchain(folder),
+        ref_of=lambda _toolchain: None,
     )
+    cache = ResultCache(folder / "evidence.db")
+    return Engine(registry, {"script": ScriptFamily()}, cache, inputs_without_importer(folder), threading.Event())
 
 
 def test_a_probe_is_recalled(lab: Laboratory) -> None:
     lab.plan(COMPILES)
-    assert lab.prober.recall(lab.case(), lab.toolchain) is None
-    first = lab.prober.probe(lab.case(), lab.toolchain)
-    again = lab.prober.probe(lab.case(), lab.toolchain)
+    assert lab.engine.known_on(lab.case(), lab.toolchain) is None
+    first = lab.engine.probe_on(lab.case(), lab.toolchain)
+    again = lab.engine.probe_on(lab.case(), lab.toolchain)
     assert isinstance(first.outcome, Compiled)
     assert (first.cached, again.cached, len(lab.runs)) == (False, True, 1)
     assert first.measured.metrics == {"artifact_bytes": len("artifact\n")}
-    assert lab.prober.recall(lab.case(), lab.toolchain) == again
+    assert lab.engine.known_on(lab.case(), lab.toolchain) == again
 
 
 def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:
     lab.plan(CRASHES)
-    outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
     assert isinstance(outcome, Failed)
     assert not outcome.flaky
     assert len(lab.runs) == 2
@@ -151,7 +148,7 @@ def crashes_in(function: str) -> str:
 
 def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(lab: Laboratory) -> None:
     lab.plan(crashes_in("ns::first"), crashes_in("ns::second"), crashes_in("ns::third"))
-    outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
     assert isinstance(outcome, Failed)
     assert (outcome.failure.signature, outcome.flaky) == ("segfault:ns::third", False)
     assert ["--one-thread" in line for line in lab.runs] == [False, False, True]
@@ -159,17 +156,17 @@ def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(l
 
 def test_a_failure_with_which_a_run_disagrees_is_flaky(lab: Laboratory) -> None:
     lab.plan(CRASHES, FAILS)
-    outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
     assert isinstance(outcome, Failed)
     assert outcome.flaky
-    recalled = lab.prober.probe(lab.case(), lab.toolchain)
+    recalled = lab.engine.probe_on(lab.case(), lab.toolchain)
     assert recalled.cached
     assert recalled.outcome == outcome
 
 
 def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
     lab.plan(NAMES_ITS_PASS)
-    outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
     assert isinstance(outcome, Failed)
     assert outcome.failure.failing_pass == "SomePass"
     assert ["--report" in line for line in lab.runs] == [False, True]
@@ -177,7 +174,7 @@ def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
 
 def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     lab.plan(KILLED)
-    outcome = lab.prober.probe(lab.case(), lab.toolchain).outcome
+    outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
     assert isinstance(outcome, Untestable)
     assert outcome.cause is Cause.ENVIRONMENT
     assert lab.evidence.count() == 0
@@ -185,7 +182,7 @@ def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
 
 def test_nothing_runs_for_a_flag_that_the_version_does_not_have(lab: Laboratory) -> None:
     lab.plan(COMPILES)
-    outcome = lab.prober.probe(lab.case("--unknown"), lab.toolchain).outcome
+    outcome = lab.engine.probe_on(lab.case("--unknown"), lab.toolchain).outcome
     assert isinstance(outcome, Untestable)
     assert (outcome.cause, lab.runs) == (Cause.FLAG, [])
 
@@ -213,8 +210,8 @@ def test_results_that_depend_on_unwritten_memory_are_remembered(lab: Laboratory)
     (lab.folder / "program").chmod(0o755)
     lab.plan(COMPILES)
     case = replace(lab.case(), run=RunSpec())
-    for prober in (lab.prober, prober_in(lab.folder)):
-        answer = prober.reference_results(case, lab.toolchain, Reference("1.0.0"), folder=lab.folder / "kept")
+    for engine in (lab.engine, engine_in(lab.folder)):
+        answer = engine.planner.reference_results(case, lab.toolchain, Reference("1.0.0"), folder=lab.folder / "kept")
         assert isinstance(answer, Untestable)
         assert "memory" in answer.reason
     assert len(lab.runs) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +12,7 @@ from triage.compilers.base import Runner
 from triage.execution.inputs import digest_of, verified, write_checksum
 from triage.execution.judge import RUN_MS
 from triage.execution.process import StopSignal, run
-from triage.model.case import Case, Reference, RunSpec
+from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Execution, Limits
@@ -19,37 +20,46 @@ from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import write_whole
 
+READS_UNWRITTEN = "reads_unwritten"  # the metric of a run whose results depend on memory that was never written to
 _UNWRITTEN = ("85", "170")  # bytes that glibc fills new memory with
+_CHECKSUMS = "sha256.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class RunTask:
-    """A run that can be made. options: without values; inputs, expected: values; identity: decides the result, together
-    with the compiled file; overlooks_nan: the program takes NaN for any number, so that results are compared here, too.
-    """
+    """A run that can be made."""
 
     case: Case
     spec: RunSpec
     runner: Runner
     program: Path
     options: tuple[str, ...]
+    """Without values."""
     inputs: tuple[str, ...]
     expected: tuple[str, ...]
     identity: str
+    """Decides the result, together with the compiled file."""
     overlooks_nan: bool = False
+    """The program takes NaN for any number, so that results are compared here, too."""
+    kept: Path | None = None
+    """The folder for the results of a reference, which are compared with nothing."""
+    must_be_defined: bool = False
+    """Results that depend on memory that was never written to are not kept."""
 
-    def key(self, compile_key: str) -> str:
-        """Return the content address of the run of a compile."""
-        return sha256(f"run\0{compile_key}\0{self.identity}".encode()).hexdigest()
-
-    def execute(
-        self, module: Path, scratch: Path, stop: StopSignal, result: Callable[[Execution], object]
-    ) -> tuple[Execution, int]:
+    def make(self, module: Path, stop: StopSignal, result: Callable[[Execution], object]) -> tuple[Execution, int]:
         """Run a compiled file, one that fails again. `result` is equal for executions that agree.
 
         Returns:
             The result that most runs have, with numbers on wrong results as its metrics, and how many runs disagree.
         """
+        scratch = module.parent
+        if self.kept is not None:
+            execution, files = self.results(module, scratch, stop)
+            if execution.ok and self.must_be_defined and not self._is_defined(module, files, scratch, stop):
+                return replace(execution, metrics={READS_UNWRITTEN: 1.0}), 0
+            if execution.ok:
+                keep_results(files, self.kept)
+            return execution, 0
         values = self.runner.value_options(self.inputs, self.expected)
         executions = [self._once(module, values, scratch, stop)]
         if not executions[0].ok or self._is_slow(executions[0]):
@@ -77,7 +87,7 @@ class RunTask:
         saved = self._run(module, [*values, *self.runner.saving(files)], scratch, stop)
         return saved, files if saved.ok else []
 
-    def is_defined(self, module: Path, files: Sequence[Path], scratch: Path, stop: StopSignal) -> bool:
+    def _is_defined(self, module: Path, files: Sequence[Path], scratch: Path, stop: StopSignal) -> bool:
         """Return whether results stay the same when memory that was not written to has another content."""
         values = self.runner.value_options(self.inputs, ())
         again = [file.with_name(f"again-{file.name}") for file in files]
@@ -140,32 +150,19 @@ class RunTask:
 
 @dataclass(slots=True)
 class RunPlanner:
-    """Plans the runs of cases. Safe for several threads.
+    """Plans the runs of cases. Safe for several threads."""
 
-    runners: family name -> its runner; runtime: the folder of a package that belongs to a toolchain; values: where files are
-    written that hold values in another form.
-    """
-
-    runners: Callable[[str], Runner | None]
     runtime: Callable[[Toolchain, str], Path]
+    """Returns the folder of a package that belongs to a toolchain."""
     values: Path
+    """Where files are written that hold values in another form."""
     _programs: dict[Path, str] = field(default_factory=dict)
     _found: dict[tuple[Path, Path, bool], Path] = field(default_factory=dict)
 
     def plan(
-        self,
-        case: Case,
-        toolchain: Toolchain,
-        results: Callable[[Reference], tuple[str, ...] | Untestable],
-        libraries: Sequence[Path] = (),
-    ) -> RunTask | Untestable | None:
-        """Return the run of a case on a toolchain, or why it cannot be run; None when the case is compiled only.
-
-        results: returns what a reference computes; libraries: compiled files to load, named for their content.
-        """
-        if (spec := case.run) is None:
-            return None
-        runner = self.runners(case.compiler)
+        self, case: Case, spec: RunSpec, toolchain: Toolchain, runner: Runner | None, libraries: Sequence[Path] = ()
+    ) -> RunTask | Untestable:
+        """Return a run of a case on a toolchain, or why there is none. libraries: compiled files, named for their content."""
         if runner is None:
             return Untestable(Cause.TOOLCHAIN, f"{case.compiler} has nothing that runs compiled programs here")
         try:
@@ -175,9 +172,6 @@ class RunPlanner:
         program = self._program(runner, root, toolchain.program.parent, measured=spec.measured)
         if program is None:
             return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-        expected = results(spec.reference) if spec.reference else spec.expected
-        if isinstance(expected, Untestable):
-            return expected
         own = runner.options(case, replace(spec, parameters=()) if spec.parameters else spec)
         options = (*runner.loading(libraries), *(runner.options(case, spec) if spec.parameters else own))
         try:
@@ -193,7 +187,7 @@ class RunPlanner:
             if spec.limits.output != Limits().output:
                 parts.append(f"output {spec.limits.output}")
             inputs = self.readable(spec.inputs, runner)
-            expected = self.readable(expected, runner)
+            expected = self.readable(spec.expected, runner)
             overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
             parts += ["compared here, too"] if overlooks_nan else []
             parts += [*map(runner.identity, inputs), "expected", *map(runner.identity, expected)]
@@ -220,7 +214,7 @@ class RunPlanner:
         return runner.saved(target)
 
     def _program(self, runner: Runner, root: Path, beside: Path, *, measured: bool) -> Path | None:
-        """Return the program of a runtime, or the one beside the compiler. It is looked up once."""
+        """Return the program of a runtime, or the one next to the compiler. It is looked up once."""
         key = (root, beside, measured)
         if (known := self._found.get(key)) is None:
             program_in = runner.benchmark_program if measured else runner.program
@@ -238,3 +232,30 @@ class RunPlanner:
 def no_program(toolchain: Toolchain, package: str) -> str:
     """Say that a toolchain has no program of a package, and what to do."""
     return f"{toolchain.revision.name} has no programs of {package} beside its compiler: build or install them there"
+
+
+def keep_results(files: Sequence[Path], target: Path) -> None:
+    """Move the files of a reference's results to their folder, which is replaced in one step."""
+    if not files:
+        return
+    draft = files[0].parent / "results"
+    draft.mkdir()
+    for file in files:
+        file.rename(draft / file.name)
+    (draft / _CHECKSUMS).write_text("".join(f"{file_sha256(draft / file.name)} {file.name}\n" for file in files))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):  # another thread or process was faster
+        if intact_results(target) is None:
+            target.rename(draft.with_name("damaged"))
+    with suppress(OSError):
+        draft.rename(target)
+
+
+def intact_results(folder: Path) -> list[Path] | None:
+    """Return the files of a reference's results in order; None when they are missing or damaged."""
+    try:
+        lines = [line.split(" ", 1) for line in (folder / _CHECKSUMS).read_text("utf-8").splitlines()]
+        is_intact = all(file_sha256(folder / name) == digest for digest, name in lines)
+    except (OSError, ValueError):
+        return None
+    return [folder / name for _, name in lines] if lines and is_intact else None

@@ -1,0 +1,394 @@
+"""The engine: plan the task of a case, look it up once in the cache, make it here or on a cluster, record it and judge it."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shlex
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from triage.compilers.base import Compiler
+from triage.compilers.invocation import Invocation
+from triage.compilers.registry import Families, onnx_family
+from triage.execution.cache import ResultCache
+from triage.execution.inputs import Inputs
+from triage.execution.judge import MetricThreshold
+from triage.execution.make import Maker, state_of
+from triage.execution.onnx_import import OnnxImporters
+from triage.execution.plan import Planner, untestable
+from triage.execution.process import StopSignal, memory
+from triage.execution.scheduler import Cluster, ProbeJob, Scheduler, Trial, key_of_ref
+from triage.execution.scratch import Scratch
+from triage.execution.shared_cache import SharedCache
+from triage.execution.task import Naming, Task, by_key
+from triage.model.case import Case, InputKind
+from triage.model.errors import EnvironmentFailure, TriageError
+from triage.model.execution import Execution
+from triage.model.outcome import Cause, Compiled, Failed, Probe, Untestable
+from triage.model.progress import Progress, Silent
+from triage.model.revision import Toolchain
+from triage.toolchains.home import open_home
+from triage.toolchains.onnx_package import provide_onnx
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.toolchains.workspace import Workspace
+
+_FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
+_HEADROOM = 1.25  # the peak of a compile varies between runs and releases
+_LEAST_MB = 256.0
+_MOST_UNKNOWN = 20  # jobs more than known ones, until the others are no longer looked up first
+_FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
+_LARGEST_DOWNLOAD = 1 << 38  # bytes of a file of weights
+_USABLE = 0.9  # share of the available memory
+
+
+class RunJudge(Protocol):
+    """Judges the program that a compile wrote, which is run anew for each probe."""
+
+    def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
+        """Return the probe of a compile as the run of its program judges it."""
+
+
+class Engine:
+    """Everything that a search needs: toolchains, tasks, and how much of the machine it may use. Safe for several threads."""
+
+    def __init__(
+        self,
+        registry: ToolchainRegistry,
+        compilers: Mapping[str, Compiler],
+        cache: ResultCache,
+        inputs: Inputs,
+        stop: threading.Event,
+        *,
+        jobs: int | None = None,
+        progress: Progress | None = None,
+        after: int = 0,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Open the scratch folder of the registry's home.
+
+        jobs: compiles at once (default: one for each core, or for each slot of a cluster); after: number of the last cached
+        result that a command with --fresh ignores; warn: receives what the user must know about a compiler's own output.
+        """
+        home = registry.home
+        self.registry, self.compilers, self.cache, self.inputs, self.stop = registry, compilers, cache, inputs, stop
+        self.maker = Maker(cache, Scratch(home / "scratch", warn), stop, warn, home / "measured.lock")
+        self.planner = Planner(registry, compilers, inputs, self.maker)
+        self.local_jobs = jobs or os.cpu_count() or 1
+        self.progress = progress or Silent()
+        self.threshold: MetricThreshold | RunJudge | None = None
+        self.after = after
+        self.compiles = 0
+        """Made so far, cached answers not counted."""
+        self.connect: Callable[[], Cluster] | None = None
+        """Connects to a cluster, when the first job needs it."""
+        self.memory_mb = memory().available * _USABLE / (1 << 20)
+        self.given_jobs = jobs
+        self._free = threading.BoundedSemaphore(self.local_jobs)  # for trials that a cluster cannot make
+        self._installed: set[tuple[str, str]] = set()
+
+    @property
+    def jobs(self) -> int:
+        """How many compiles run at once. Connects to the cluster, if there is one."""
+        return self.given_jobs or (self.connect().slots if self.connect else self.local_jobs)
+
+    def with_threshold(self, threshold: MetricThreshold | RunJudge) -> Engine:
+        """Return an engine here for which a number above the threshold is a failure. Programs are measured one at a time."""
+        engine = copy.copy(self)
+        engine.threshold, engine.connect, engine.compiles = threshold, None, 0
+        engine.local_jobs = engine.given_jobs = self.local_jobs if isinstance(threshold, MetricThreshold) else 1
+        return engine
+
+    def probe_on(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, after: int = 0) -> Probe:
+        """Return the outcome of a case on a toolchain; see `Maker.run`."""
+        task = self.planner.plan(case, toolchain)
+        return task if isinstance(task, Probe) else self.maker.run(task, fresh=fresh, after=after)
+
+    def known_on(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
+        """Return what the cache knows of a case on a toolchain. Compiles nothing."""
+        task = self.planner.plan(case, toolchain)
+        return task if isinstance(task, Probe) else self.maker.known(task, after)
+
+    def trial(
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        naming: Naming,
+        *,
+        attempt: int = 0,
+        cancelled: StopSignal | None = None,
+        here: bool = False,
+    ) -> Probe:
+        """Compile a case once, without repeating doubtful endings, run it where it is run, and record it apart from probes.
+
+        This is for a search that tries many programs and probes only its result in full. On a cluster, if there is one, unless
+        `here` is set or the case is run as well. attempt: number of the repetition, each of which is cached by itself;
+        cancelled: ends the compile early, with Interrupted.
+        """
+        ref = self.registry.ref_of(toolchain)
+        if here or self.connect is None or ref is None or case.run:
+            return self._trial(case, toolchain, Trial(naming, attempt), cancelled)
+        job = ProbeJob(case, ref, trial=Trial(naming, attempt), cancelled=cancelled)
+        # A stop signal of its own, because the end of one trial does not end the others.
+        [probe] = self.connect().run([job], self._scheduler(threading.Event(), jobs=1))
+        return probe
+
+    def _trial(self, case: Case, toolchain: Toolchain, trial: Trial, cancelled: StopSignal | None) -> Probe:
+        task = self.planner.plan(case, toolchain)
+        if isinstance(task, Probe):
+            return task
+        task = task.trial(trial.naming, trial.attempt)
+        return self.maker.known(task) or self.maker.made(task, cancelled)
+
+    def observe(
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        alter: Callable[[Invocation], Invocation],
+        *,
+        on_stderr: Callable[[bytes], None] | None = None,
+        on_output: Callable[[Path], None] | None = None,
+    ) -> Execution | Untestable:
+        """Run the case's invocation as `alter` changes it; nothing is looked up or recorded.
+
+        on_stderr: receives standard error as it arrives; on_output: receives the path of what a successful run wrote,
+        before it is removed. Untestable when there is nothing to run.
+        """
+        task = self.planner.plan(case, toolchain)
+        if isinstance(task, Probe):
+            return _reason(task)
+        return self.maker.compile(replace(task, invocation=alter(task.invocation)), on_stderr=on_stderr, on_output=on_output)
+
+    def footprint(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
+        """Return the resources that a compiled case needs on its target, such as shared memory, as the IR of one more compile
+        shows them. Empty when the family's IR does not show them or that compile fails.
+        """
+        task, ir = self.planner.plan(case, toolchain), self.compilers[case.compiler].ir()
+        phase = ir.footprint_phase(toolchain, case.phase) if ir else None
+        if isinstance(task, Probe) or ir is None or phase is None:
+            return {}
+        task = replace(task, variant=_FOOTPRINT)
+        if known := self.cache.find(task.key):
+            return {name: known.metrics[name] for name in known.metrics if name != "artifact_bytes"}
+        numbers: dict[str, float] = {}
+        execution = self.maker.compile(
+            replace(task, invocation=ir.up_to(task.invocation, phase)),
+            on_output=lambda printed: numbers.update(ir.footprint(printed, case.target.backend)),
+        )
+        if numbers:
+            self.cache.add(task.record(task.key, replace(execution, metrics=numbers, output_bytes=None)))
+        return numbers
+
+    # What is known of a case
+
+    def last_execution(self, case: Case, toolchain: Toolchain) -> tuple[Task, Execution] | None:
+        """Return the task of a probed case, and the execution of its last stage, if it is recorded."""
+        task = self.planner.plan(case, toolchain)
+        if isinstance(task, Probe) or (known := self.cache.find(task.key)) is None:
+            return None
+        ran = self.cache.find(task.run_key) if task.run_key and known.execution.ok else None
+        return task, (ran or known).execution
+
+    def is_unsteady(self, job: ProbeJob) -> bool:
+        """Return whether the same compile, or the same run of its program, ended in different ways at different times."""
+        task = self.planner.plan(job.case, self.registry.obtain(job.ref))
+        if isinstance(task, Probe):
+            return False
+        compiled = self.cache.all(task.key)
+        ran = self.cache.all(task.run_key) if compiled and task.run_key else []
+        answers = [by_key(record) for record in compiled] + [by_key(compiled[0], record) for record in ran]
+        probes = [probe for records in answers if (probe := task.probe(records.get, cached=True))]
+        outcomes = [probe.outcome for probe in probes if not isinstance(probe.outcome, Untestable)]
+        return len(set(map(state_of, outcomes))) > 1 or any(isinstance(each, Failed) and each.flaky for each in outcomes)
+
+    def command_lines(self, jobs: Sequence[ProbeJob]) -> Iterator[str]:
+        """Yield what would be run, a shell line each; a comment with the reason where nothing would.
+
+        Installs toolchains and prepares inputs; compiles nothing.
+        """
+        for job in jobs:
+            try:
+                task = self.planner.plan(job.case, self.registry.obtain(job.ref))
+            except EnvironmentFailure as error:
+                yield f"# {job.case.name} on {job.ref.revision.name}: {error}"
+                continue
+            if isinstance(task, Probe):
+                yield f"# {job.case.name} on {task.revision.name}: {_reason(task).reason}"
+            else:
+                variables = [f"{name}={value}" for name, value in task.env.items() if value is not None]
+                yield shlex.join([*variables, *task.argv(Path(os.devnull))])
+
+    # Many probes at once
+
+    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
+        """Make one probe on this machine and wait for it."""
+        [probe] = self.probe_all([ProbeJob(case, ref, fresh, here=True)])
+        return probe
+
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "compile") -> Iterator[Probe]:
+        """Yield probes as they are ready; see `Scheduler.run`. `what`: names the work next to the progress bar."""
+        if not jobs:
+            return
+        task = self.progress.task(what, total=len(jobs))
+        try:
+            for probe in self._probes(jobs):
+                task.advance()
+                task.describe(f"{what}  {probe.case.name} on {probe.revision.name}")
+                self.compiles += not probe.cached and probe.measured.seconds > 0
+                yield probe
+        finally:
+            task.finish()
+
+    def _probes(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
+        """Yield what is known of jobs that need no preparation, then run the others. Stop looking where most is unknown."""
+        unknown: list[ProbeJob] = []
+        recalled = 0
+        for index, job in enumerate(jobs):
+            if len(unknown) > recalled + _MOST_UNKNOWN:
+                unknown += jobs[index:]
+                break
+            try:
+                probe = self.recall(job) if self._is_ready(job) else None
+            except (TriageError, OSError):
+                raise
+            except Exception:  # a defect of this program, which the scheduler reports with the case
+                probe = None
+            if probe is None:
+                unknown.append(job)
+                continue
+            recalled += 1
+            yield probe
+        scheduler = self._scheduler(self.stop, self.local_jobs)
+        if unknown and self.connect and not all(job.here for job in unknown):
+            yield from self.connect().run(unknown, scheduler)
+        else:
+            yield from scheduler.run(unknown)
+
+    def recall(self, job: ProbeJob) -> Probe | None:
+        """Return what the cache knows of a job. Installs and compiles nothing."""
+        key = key_of_ref(job.ref)
+        if job.fresh or not (key in self._installed or self.registry.is_installed(job.ref)):
+            return None
+        self._installed.add(key)  # checking every file of an install takes milliseconds
+        try:
+            return self.known_on(job.case, self.registry.obtain(job.ref), job.after)
+        except EnvironmentFailure:
+            return None
+
+    def _is_ready(self, job: ProbeJob) -> bool:
+        """Whether looking for a job in the cache runs, imports and downloads nothing."""
+        case, run = job.case, job.case.run
+        return (
+            self.threshold is None
+            and not (job.fresh or job.footprint or case.artifacts or job.ref.bring)
+            and case.input.kind not in (InputKind.GENERATOR, InputKind.ONNX)
+            and (run is None or not (run.reference or run.libraries or run.artifacts or run.arguments))
+        )
+
+    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
+        """Open a pool of at most `jobs` threads that wait for compilers. An error or Ctrl-C ends the compilers first."""
+        return self.registry.workspace.threads(min(count, self.local_jobs))
+
+    def reservation(self, case: Case) -> float:
+        """Return the MiB to set aside: what the case used last time with some headroom, else its whole limit."""
+        limit = case.limits.memory / (1 << 20)
+        last = self.cache.last_peak_mb(case.name)
+        return min(limit, max(_LEAST_MB, last * _HEADROOM)) if last else limit
+
+    def _scheduler(self, stop: threading.Event, jobs: int) -> Scheduler:
+        return Scheduler(self.registry.obtain, self._probe, self.reservation, stop, jobs, self.memory_mb)
+
+    def _probe(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+        """Make one probe. A defect of this program that a case brings out makes that case untestable, not the others."""
+        try:
+            if job.trial:
+                with self._free:
+                    return self._trial(job.case, toolchain, job.trial, job.cancelled)
+            return self._judged(job, toolchain)
+        except (TriageError, OSError):
+            raise
+        except Exception as error:
+            outcome = self.internal_error(f"{job.case.name} on {job.ref.revision.name}", error)
+            return untestable(job.case, toolchain, outcome)
+
+    def internal_error(self, name: str, error: Exception) -> Untestable:
+        """Print the traceback of a defect that a case brings out; return why the case is untestable."""
+        trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
+        self.progress.error(f"internal error on {name}; this is a bug in triage:\n{trace}")
+        return Untestable(Cause.INTERNAL, f"internal error of triage: {type(error).__name__}: {str(error)[:200]}")
+
+    def _judged(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+        if self.threshold is not None and not isinstance(self.threshold, MetricThreshold):
+            probe = self.probe_on(replace(job.case, run=None), toolchain, after=job.after)
+            return self.threshold.judge(replace(probe, case=job.case), job.ref)
+        probe = self.probe_on(job.case, toolchain, fresh=job.fresh, after=job.after)
+        if job.footprint and isinstance(probe.outcome, Compiled):
+            metrics = {**probe.measured.metrics, **self.footprint(job.case, toolchain)}
+            probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
+        if self.threshold is None:
+            return probe
+        return self.threshold.read(probe, lambda: self.probe_on(job.case, toolchain, fresh=True))
+
+
+@contextmanager
+def open_engine(
+    cases: Sequence[Case],
+    *,
+    jobs: int | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] = lambda _: None,
+    shared: str | None = None,
+    trusted: bool = False,
+) -> Iterator[Engine]:
+    """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the result cache is closed.
+
+    Args:
+        cases: Those to compile; their recipes may describe further compiler families.
+        jobs: See `Engine`.
+        fresh: Ignore all results that are cached now.
+        progress: Shows how far the work is.
+        warn: Receives what the user must know.
+        shared: The URL of results that machines share.
+        trusted: Results of other machines count as own ones.
+    """
+    stop, home = threading.Event(), open_home()
+    cache, families = ResultCache(home / "evidence.db", warn), Families(cases)
+    cache.shared, cache.trusted = SharedCache(shared, warn, stop) if shared else None, trusted
+    try:
+        registry, onnx = ToolchainRegistry(home, families, progress, stop), onnx_family()
+        assert onnx.onnx_importer
+        roots, packages = partial(registry.python_roots, onnx.name), partial(provide_onnx, registry.workspace)
+        importers = OnnxImporters(onnx.onnx_importer, roots, stop, packages)
+        download = partial(_download, registry.workspace)
+        inputs = Inputs(home / "inputs", cache, stop, fresh=fresh, onnx=importers, download=download)
+        after = cache.last_number() if fresh else 0
+        with closing(inputs):
+            yield Engine(registry, families, cache, inputs, stop, jobs=jobs, progress=progress, after=after, warn=warn)
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        cache.close()
+
+
+def _download(workspace: Workspace, url: str, target: Path) -> None:
+    from triage.toolchains.web import Web  # slow to import
+
+    Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)
+
+
+def _reason(probe: Probe) -> Untestable:
+    """Return why there is nothing to compile."""
+    if isinstance(probe.outcome, Failed):
+        failure = probe.outcome.failure
+        return Untestable(Cause.RECIPE, f"the model cannot be imported: {failure.headline}", failure)
+    assert isinstance(probe.outcome, Untestable)
+    return probe.outcome

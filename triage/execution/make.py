@@ -1,0 +1,201 @@
+"""Make a task on this machine, or take it from the cache.
+
+To make it is to compile, to repeat what one compile does not prove, to name the failing pass, and to run the program.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from triage.classify import NO_PASS, PassScanner
+from triage.execution.cache import Record, ResultCache
+from triage.execution.crash_stack import with_named_stack
+from triage.execution.judge import DISPATCHES, judge, needs_pass, rules_of
+from triage.execution.process import StopSignal, run
+from triage.execution.run_task import RunTask
+from triage.execution.scratch import Scratch
+from triage.execution.task import Naming, Task, by_key
+from triage.model.case import Case
+from triage.model.execution import Ending, Execution
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
+from triage.toolchains.home import wait_for_lock
+
+# Endings that one run does not prove.
+_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes tasks. Safe for several threads."""
+
+    cache: ResultCache
+    scratch: Scratch
+    stop: threading.Event
+    warn: Callable[[str], None]
+    """Receives what the user must know about a compiler's own output."""
+    measuring: Path
+    """The lock of measured runs: nothing else is measured meanwhile, by any process that uses this home."""
+    _locks: defaultdict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    _warned: set[tuple[str, ...]] = field(default_factory=set)
+
+    def known(self, task: Task, after: int = 0) -> Probe | None:
+        """Return the outcome of a task from the cache. after: number of the last cached result to ignore."""
+        return task.probe(lambda key: self.cache.find(key, after), cached=True)
+
+    def run(self, task: Task, *, fresh: bool = False, after: int = 0) -> Probe:
+        """Return the outcome of a task, from the cache where it is known, unless `fresh`; see `known`.
+
+        Raises Interrupted when the stop signal is set; nothing is recorded then.
+        """
+        if fresh:
+            return self.made(task)
+        with self._locks[task.key]:
+            return self.known(task, after) or self.made(task)
+
+    def made(self, task: Task, stop: StopSignal | None = None, on_output: Callable[[Path], None] | None = None) -> Probe:
+        return self.recorded(task, self.make(task, stop, on_output))
+
+    def recorded(self, task: Task, records: Sequence[Record]) -> Probe:
+        """Judge the new records of a task, and keep those for which the machine is not to blame."""
+        probe = task.probe(by_key(*records).get, cached=False)
+        assert probe  # the maker records every stage
+        is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
+        # One run of a reference does not prove that a program never ends.
+        is_unsure = isinstance(task.run, RunTask) and task.run.kept and records[-1].execution.ending is Ending.TIMED_OUT
+        self.cache.add(*(records[:-1] if is_machine or is_unsure else records))
+        return probe
+
+    def make(self, task: Task, stop: StopSignal | None = None, on_output: Callable[[Path], None] | None = None) -> list[Record]:
+        """Compile, run the program if there is one, and return a record of each.
+
+        stop: ends it early; on_output: receives the path of what the compile wrote, before it is removed.
+        """
+        either = AnyOf(self.stop, stop)
+        ran: list[tuple[Execution, int]] = []
+
+        def use(module: Path) -> None:
+            if isinstance(task.run, RunTask):
+                with self._alone(is_measured=task.run.spec.measured):
+                    ran.append(task.run.make(module, either, lambda execution: result_of(execution, task.case)))
+            if on_output:
+                on_output(module)
+
+        compiled = self._until_sure(task, either, use) if task.naming is None else self._once(task, either, use)
+        if not ran:
+            return [compiled]
+        assert task.run_key
+        execution, disagreements = ran[-1]
+        return [compiled, task.record(task.run_key, execution, disagreements=disagreements)]
+
+    def compile(
+        self,
+        task: Task,
+        stop: StopSignal | None = None,
+        *,
+        on_stderr: Callable[[bytes], None] | None = None,
+        on_output: Callable[[Path], None] | None = None,
+    ) -> Execution:
+        """Compile once in a folder of its own. on_stderr: receives standard error as it arrives; see `make`."""
+        with self.scratch.folder() as folder:
+            output, counted = folder / "out", folder / "statistics.json"
+            runner = task.compiler.runner() if task.counts_dispatches else None
+            argv = [*task.argv(output), *(runner.counting(counted) if runner else ())]
+            execution = run(argv, task.case.limits, folder, env=task.env, stop=stop or self.stop, on_stderr=on_stderr)
+            execution = with_named_stack(execution)
+            size = output.stat().st_size if execution.ok and output.is_file() else None
+            count = runner.dispatches(counted.read_text("utf-8", "replace")) if runner and counted.is_file() else None
+            if on_output and size is not None:
+                on_output(output)
+        facts = task.compiler.run_facts(execution)
+        dispatches = {} if count is None else {DISPATCHES: float(count)}
+        if facts.ignored and facts.ignored not in self._warned:
+            self._warned.add(facts.ignored)
+            names = ", ".join(map(repr, facts.ignored))
+            place = f"{task.case.name} on {task.toolchain.revision.name}"
+            self.warn(f"{place}: metrics that are not finite numbers: {names}; ignored")
+        return replace(execution, output_bytes=size, phase=facts.phase, metrics={**facts.metrics, **dispatches})
+
+    def _once(self, task: Task, stop: StopSignal, use: Callable[[Path], None]) -> Record:
+        if task.naming is not Naming.AT_ONCE:
+            return task.record(task.key, self.compile(task, stop, on_output=use))
+        scanner, reporting = PassScanner(), task.with_pass_reporting()
+        execution = self.compile(reporting, stop, on_stderr=scanner.feed, on_output=use)
+        return task.record(task.key, execution, scanner.finish() or (None if reporting == task else NO_PASS))
+
+    def _until_sure(self, task: Task, stop: StopSignal, use: Callable[[Path], None]) -> Record:
+        """Compile, and repeat it when one run does not prove how it ended: the majority of up to three runs counts."""
+        runs = [self.compile(task, stop, on_output=use)]
+        if runs[0].ending in _REPEATED:
+            runs.append(self.compile(task, stop, on_output=use))
+            if result_of(runs[0], task.case) != result_of(runs[1], task.case):
+                runs.append(self.compile(task, stop, on_output=use))
+        results = [result_of(execution, task.case) for execution in runs]
+        agreeing = max(results, key=results.count)
+        same = [execution for execution, result in zip(runs, results, strict=True) if result == agreeing]
+        chosen, failing_pass = same[0], None
+        if chosen.ending is Ending.SIGNALLED:
+            chosen = self._steady_crash(task, same, stop)
+        elif needs_pass(chosen, rules_of(task.case)) and (reporting := task.with_pass_reporting()) != task:
+            scanner = PassScanner()
+            self.compile(reporting, stop, on_stderr=scanner.feed)
+            failing_pass = scanner.finish() or NO_PASS
+        return replace(task.record(task.key, chosen, failing_pass, len(runs) - len(same)), runs=len(same))
+
+    def _steady_crash(self, task: Task, runs: Sequence[Execution], stop: StopSignal) -> Execution:
+        """Return the crash that identifies the failure. Threads that crash at different places print different stacks; then
+        the stack of one more run, on one thread, counts.
+        """
+        single = task.on_one_thread()
+        if single != task and len({state_of(judge(run, rules_of(task.case))) for run in runs}) > 1:
+            again = self.compile(single, stop)
+            if again.signal == runs[0].signal:
+                return again
+        return runs[0]
+
+    @contextmanager
+    def _alone(self, *, is_measured: bool) -> Iterator[None]:
+        if not is_measured:
+            yield
+            return
+        with self.measuring.open("wb") as lock:
+            with suppress(OSError):  # a file system without locks
+                wait_for_lock(lock, fcntl.LOCK_EX, self.stop)
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Set as soon as one of two stop signals is."""
+
+    first: StopSignal
+    second: StopSignal | None
+
+    def is_set(self) -> bool:
+        return self.first.is_set() or (self.second is not None and self.second.is_set())
+
+
+def result_of(execution: Execution, case: Case) -> tuple[str, str]:
+    """Return what two runs must have in common to agree.
+
+    For a crash, only the signal: with several threads the stack differs from run to run.
+    """
+    if execution.ending is Ending.SIGNALLED:
+        return "signalled", str(execution.signal)
+    match judge(execution, rules_of(case)):
+        case Compiled():
+            return "compiled", ""
+        case Failed(failure=Failure(signature=signature)):
+            return "failed", signature
+        case Untestable(cause=cause):
+            return "untestable", cause
+
+
+def state_of(outcome: Outcome) -> str:
+    """Return what is the same for outcomes that do not contradict each other."""
+    return outcome.failure.signature if isinstance(outcome, Failed) else ""

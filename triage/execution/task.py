@@ -1,0 +1,164 @@
+"""A task: one compile of a case on a toolchain, and the run of what it writes, as data with a content key.
+
+Everything that this program compiles is a task: a probe, a trial of a reduction, a reference, a library, a footprint. They
+differ in their key only, so that one cache and one way to make them are enough.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+
+from triage.classify import FailingPass
+from triage.compilers.base import Compiler
+from triage.compilers.invocation import Invocation
+from triage.execution.cache import Record, key_of
+from triage.execution.environment import settings
+from triage.execution.inputs import Prepared
+from triage.execution.judge import DISPATCHES, judge, judge_goldens, judge_run, rules_of
+from triage.execution.run_task import RunTask
+from triage.model.case import Case, RunSpec
+from triage.model.execution import Execution, Limits, Stage
+from triage.model.outcome import Compiled, Failed, Measured, Outcome, Probe, Untestable
+from triage.model.revision import Toolchain
+
+
+class Naming(StrEnum):
+    """Whether a trial finds out which pass failed."""
+
+    NEVER = "never"
+    AT_ONCE = "at once"
+    """The compile itself prints its passes, on one thread, so that a crash has the same stack each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A compile that can be made: the input is prepared and the version knows every flag."""
+
+    case: Case
+    toolchain: Toolchain
+    compiler: Compiler
+    prepared: Prepared
+    invocation: Invocation
+    run: RunTask | Untestable | Failed | None = None
+    """What follows the compile, or why nothing can."""
+    variant: str = ""
+    """Distinguishes the results of another way to make the same compile, such as a trial."""
+    naming: Naming | None = None
+    """Set for a single compile; else it is repeated until its ending is sure."""
+
+    def trial(self, naming: Naming, attempt: int) -> Task:
+        """Return the same task as a single compile. Each `attempt` has results of its own."""
+        return replace(self, variant=f"trial {attempt} {naming}", naming=naming)
+
+    @property
+    def counts_dispatches(self) -> bool:
+        return any(name == DISPATCHES for name, _ in self.case.goldens)
+
+    @property
+    def key(self) -> str:
+        """The content key of the compile."""
+        limits = self.case.limits
+        # Nothing is added for the defaults, so that results from before these keys existed are still found.
+        further = [
+            *([self.variant] if self.variant else []),
+            *([] if limits.output == Limits().output else [f"output {limits.output}"]),
+            *([] if limits.without_waiting else ["wall time"]),
+            *(f"env {setting}" for setting in settings(dict(self.case.env))),
+            *([DISPATCHES] if self.counts_dispatches else []),
+        ]
+        options = (*self.invocation.options, *further)
+        return key_of(self.toolchain.identity, self.prepared.digest, options, (limits.timeout, limits.memory))
+
+    @property
+    def run_key(self) -> str | None:
+        """The content key of the run that follows."""
+        if not isinstance(self.run, RunTask):
+            return None
+        return sha256(f"run\0{self.key}\0{self.run.identity}".encode()).hexdigest()
+
+    @property
+    def env(self) -> dict[str, str | None]:
+        """The variables of the family and of the recipe, which take precedence."""
+        return {**self.invocation.env, **dict(self.case.env)}
+
+    def argv(self, output: Path) -> list[str]:
+        return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
+
+    def run_command(self, values: RunSpec, module: str) -> tuple[str, ...]:
+        """Return the command that runs what the case compiles to, with other values; empty when it is not run."""
+        if not isinstance(self.run, RunTask):
+            return ()
+        options = [*self.run.options, *self.run.runner.value_options(values.inputs, values.expected)]
+        return tuple(self.run.runner.argv(Path(self.run.program.name), Path(module), options))
+
+    def with_pass_reporting(self) -> Task:
+        """Return the same task, printing which pass failed."""
+        return replace(self, invocation=self.compiler.with_pass_reporting(self.invocation))
+
+    def on_one_thread(self) -> Task:
+        """Return the same task, compiling on one thread."""
+        return replace(self, invocation=self.compiler.on_one_thread(self.invocation))
+
+    def record(self, key: str, execution: Execution, failing_pass: FailingPass | None = None, disagreements: int = 0) -> Record:
+        """Return the facts of an execution, for the cache."""
+        size = {} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}
+        return Record(
+            key=key,
+            case_name=self.case.name,
+            toolchain=self.toolchain.revision.name,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            execution=replace(execution, argv=tuple(self._portable(execution.argv))),
+            failing_pass=failing_pass,
+            disagreements=disagreements,
+            metrics={**execution.metrics, **size},
+        )
+
+    def probe(self, find: Callable[[str], Record | None], *, cached: bool) -> Probe | None:
+        """Judge the records of the task, which `find` returns by their keys; None if one is missing."""
+        record, rules = find(self.key), rules_of(self.case)
+        if record is None:
+            return None
+        execution, metrics, foreign = record.execution, record.metrics, bool(record.origin)
+        outcome: Outcome = judge(execution, rules, record.failing_pass, flaky=record.disagreements > 0)
+        if isinstance(outcome, Compiled):
+            outcome = judge_goldens(self.case, metrics, Stage.COMPILE) or outcome
+        if isinstance(outcome, Compiled) and isinstance(self.run, Untestable | Failed):
+            outcome = self.run
+        elif isinstance(outcome, Compiled) and isinstance(self.run, RunTask):
+            assert self.run_key
+            ran = find(self.run_key)
+            if ran is None:
+                return None
+            outcome = judge_run(ran.execution, rules, self.run.runner, ran.metrics, flaky=ran.disagreements > 0)
+            if isinstance(outcome, Compiled):
+                outcome = judge_goldens(self.case, ran.metrics, Stage.BENCHMARK) or outcome
+            metrics, foreign = {**metrics, **ran.metrics}, foreign or bool(ran.origin)
+        measured = Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics)
+        revision, version = self.toolchain.revision, self.toolchain.version
+        return Probe(self.case, revision, version, outcome, measured, cached, foreign)
+
+    def _portable(self, argv: tuple[str, ...]) -> Iterator[str]:
+        """Yield the command line without paths of this machine."""
+        root = self.toolchain.root
+        for word in argv:
+            if word == str(self.toolchain.program):
+                yield self.toolchain.program.name
+            elif word.startswith(f"{root}{os.sep}"):
+                yield f"toolchain{word.removeprefix(str(root))}"
+            elif word == str(self.prepared.path):
+                yield f"input:{self.prepared.digest[:12]}"
+            elif word.endswith("/out"):
+                yield "out"
+            else:
+                yield word
+
+
+def by_key(*records: Record) -> Mapping[str, Record]:
+    """Return records by their keys."""
+    return {record.key: record for record in records}
