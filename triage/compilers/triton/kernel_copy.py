@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import ast
-import textwrap
-from collections.abc import Iterator
+import builtins
+import re
+import sys
 from pathlib import Path
+from symtable import symtable
 
-from triage.compilers.triton.python_names import (
-    BUILTINS,
-    Import,
-    PythonFile,
-    bound_name,
-    import_of,
-    is_jit,
-    names_bound,
-    own_names,
-)
+from triage.compilers.triton.kernel_source import is_jit
 from triage.model.errors import BadInput
+
+Import = ast.Import | ast.ImportFrom
+_BUILTINS = frozenset((*dir(builtins), "__file__"))
+# What a toolchain's environment has or its worker replaces.
+_PRESENT = frozenset((*sys.stdlib_module_names, "triton", "torch", "numpy", "setuptools", "filelock", "packaging"))
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 def is_standalone(path: Path, text: str) -> bool:
     """Whether a toolchain can import the file."""
-    source = PythonFile(path, text)
+    source = _PythonFile(path, text)
     for statement in source.tree.body:
         if isinstance(statement, ast.For) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
             return False  # a program that launches the kernel
     imports = [node for node in ast.walk(source.tree) if isinstance(node, Import)]
-    return not any(source.missing(node) or source.imported(node, bound_name(node.names[0])) for node in imports)
+    return not any(_unavailable(node) or source.file_of(node, _bound_name(node.names[0])) for node in imports)
 
 
 def copy_kernel(path: Path, text: str, kernel: str) -> tuple[str, tuple[str, ...]]:
@@ -38,115 +37,174 @@ def copy_kernel(path: Path, text: str, kernel: str) -> tuple[str, tuple[str, ...
     Raises:
         BadInput: There is no such function.
     """
-    source = PythonFile(path, text)
+    source = _PythonFile(path, text)
     if kernel not in source.bound:
         raise BadInput(f"{path} has no top-level function {kernel!r}")
-    copier = _Copier(source)
-    copier.take(source, kernel, source.tree.body[0])
-    imports = sorted(copier.imports, key=lambda line: (not line.startswith("from __future__"), line))
-    return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(copier.parts) + "\n", tuple(copier.problems)
+    copy = _Copy(source)
+    copy.take(source, kernel, 1)
+    imports = sorted(copy.imports, key=lambda line: (not line.startswith("from __future__"), line))
+    return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(copy.parts) + "\n", tuple(copy.problems)
 
 
-class _Copier:
-    """Takes definitions one by one, each after those that it uses. Names stay as they are."""
+class _PythonFile:
+    """A file of the package."""
 
-    def __init__(self, source: PythonFile) -> None:
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.text = path.resolve(), text
+        try:
+            self.tree = ast.parse(text)
+        except (SyntaxError, ValueError) as error:
+            raise BadInput(f"{path} is not a Python program: {error}") from error
+        self.stars: list[ast.ImportFrom] = []
+        self.bound: dict[str, list[ast.stmt]] = {}
+        """Name -> the top-level statements, conditions included, that bind it."""
+        for statement in self.tree.body:
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                self.stars.append(statement)
+            elif not (isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)):
+                for symbol in symtable(ast.unparse(statement), "", "exec").get_symbols():
+                    if symbol.is_assigned() or symbol.is_imported():
+                        self.bound.setdefault(symbol.get_name(), []).append(statement)
+
+    def file_of(self, statement: Import, name: str) -> tuple[Path, str | None] | None:
+        """The file of the package, and the name in it, that an import binds to `name`; a module has no name in it."""
+        alias = next((node for node in statement.names if _bound_name(node) == name), statement.names[0])
+        if isinstance(statement, ast.Import):
+            file = self._file(alias.name if alias.asname else name, 0)
+            return (file, None) if file else None
+        file = self._file(statement.module or "", statement.level)
+        if file is None:
+            return None
+        below = _module_file(file.parent / alias.name) if file.name == "__init__.py" else None
+        return (below, None) if below else (file, alias.name)
+
+    def _file(self, module: str, level: int) -> Path | None:
+        top = module.partition(".")[0]
+        if not level and top in _PRESENT:
+            return None
+        for root in self.path.parents[level - 1 : level] if level else self.path.parents:
+            if not level and root.name in _INSTALLED and root / top not in self.path.parents:
+                return None  # another package, installed next to this one
+            file = _module_file(root.joinpath(*module.split("."))) if module else root / "__init__.py"
+            if file and file.is_file() and (level or file != self.path):
+                return file
+        return None
+
+
+def _module_file(place: Path) -> Path | None:
+    return next((file for file in (place.with_name(f"{place.name}.py"), place / "__init__.py") if file.is_file()), None)
+
+
+def _bound_name(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _unavailable(statement: Import) -> str | None:
+    """Why a toolchain's environment cannot import this."""
+    if isinstance(statement, ast.ImportFrom) and statement.level:
+        return f"{ast.unparse(statement)}: the package has no such file"
+    modules = [statement.module or ""] if isinstance(statement, ast.ImportFrom) else [node.name for node in statement.names]
+    lacking = sorted({module.partition(".")[0] for module in modules} - _PRESENT)
+    return f"imports {', '.join(lacking)}, which a toolchain's environment does not have" if lacking else None
+
+
+class _Copy:
+    """Definitions, each after those that it uses. Names stay as they are."""
+
+    def __init__(self, source: _PythonFile) -> None:
         self.imports: dict[str, None] = {}
         self.parts: list[str] = []
         self.problems: dict[str, None] = {}
         self._files = {source.path: source}
         self._taken: set[tuple[Path, str]] = set()
-        self._written: set[ast.stmt] = set()
         self._owners: dict[str, Path] = {}
 
-    def take(self, source: PythonFile, name: str, place: ast.AST) -> None:
-        """Take what a name of a file refers to. place: what reads it."""
+    def take(self, source: _PythonFile, name: str, line: int) -> None:
+        """Take what a name refers to that a line of the file reads."""
         if (source.path, name) in self._taken:
             return
         self._taken.add((source.path, name))
-        statements = source.bound.get(name, [])
-        if not statements:
-            self._take_unbound(source, name, place)
-        for statement in statements:
+        if name not in source.bound:
+            self._take_from_star(source, name, line)
+        for statement in source.bound.get(name, []):
             if isinstance(statement, Import):
                 self._take_import(source, statement, name)
-            elif statement not in self._written:
-                self._written.add(statement)
-                is_plain = not isinstance(statement, (ast.If, ast.Try, ast.With))
-                if is_plain and self._owners.setdefault(name, source.path) != source.path:
-                    self._report(source, statement, f"{self._owners[name].name} defines another {name!r}, which the copy has")
-                self.parts.append(self._text(source, statement))
+                continue
+            is_plain = not isinstance(statement, (ast.If, ast.Try, ast.With))
+            if is_plain and self._owners.setdefault(name, source.path) != source.path:
+                other = self._owners[name].name
+                self._report(source, statement.lineno, f"{other} defines another {name!r}, which the copy has")
+            text = self._text_of(source, statement)
+            if text not in self.parts:
+                self.parts.append(text)
 
-    def _take_unbound(self, source: PythonFile, name: str, place: ast.AST) -> None:
+    def _take_from_star(self, source: _PythonFile, name: str, line: int) -> None:
         for star in source.stars:
-            target = source.imported(star, "*")
-            other = self._open(target[0]) if target else None
-            if other is None:
+            target = source.file_of(star, "*")
+            if target is None:
                 self.imports[ast.unparse(star)] = None
-            elif name in other.bound or other.stars:
-                return self.take(other, name, place)
-        if name not in BUILTINS and not source.stars:
-            self._report(source, place, f"nothing defines {name!r} in {source.path.name}")
+            elif name in (other := self._open(target[0])).bound or other.stars:
+                return self.take(other, name, line)
+        if name not in _BUILTINS and not source.stars:
+            self._report(source, line, f"nothing defines {name!r} in {source.path.name}")
         return None
 
-    def _take_import(self, source: PythonFile, statement: Import, name: str) -> None:
-        target = source.imported(statement, name)
+    def _take_import(self, source: _PythonFile, statement: Import, name: str) -> None:
+        target = source.file_of(statement, name)
         if target is None:
-            if reason := source.missing(statement):
-                self._report(source, statement, reason)
-            self.imports[import_of(statement, name)] = None
+            if reason := _unavailable(statement):
+                self._report(source, statement.lineno, reason)
+            names = [node for node in statement.names if _bound_name(node) == name]
+            self.imports[ast.unparse(type(statement)(**{**vars(statement), "names": names}))] = None
         elif target[1] is not None:
-            self.take(self._open(target[0]), target[1], statement)
+            self.take(self._open(target[0]), target[1], statement.lineno)
             if target[1] != name:
                 self.parts.append(f"{name} = {target[1]}")
 
-    def _open(self, path: Path) -> PythonFile:
+    def _open(self, path: Path) -> _PythonFile:
         if path not in self._files:
-            self._files[path] = PythonFile(path, path.read_text("utf-8", "replace"))
+            self._files[path] = _PythonFile(path, path.read_text("utf-8", "replace"))
         return self._files[path]
 
-    def _report(self, source: PythonFile, node: ast.AST, message: str) -> None:
-        self.problems.setdefault(f"{source.path}:{getattr(node, 'lineno', 1)}: {message}")
+    def _report(self, source: _PythonFile, line: int, message: str) -> None:
+        self.problems.setdefault(f"{source.path}:{line}: {message}")
 
-    def _text(self, source: PythonFile, statement: ast.stmt) -> str:
-        """The text of a statement without imports from the package and decorators that tune a kernel; what it uses is taken."""
-        decorators = [node for node in getattr(statement, "decorator_list", []) if is_jit(node)]
-        gone = [node for node in getattr(statement, "decorator_list", []) if not is_jit(node)]
-        left_out = {inner for node in gone for inner in ast.walk(node)}
-        lines = source.text.encode().split(b"\n")[: statement.end_lineno]
-        for node, text in sorted(
-            self._edits(source, statement, left_out), key=lambda edit: -edit[0].lineno * 1000 - edit[0].col_offset
-        ):
-            first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-            tail = lines[last][node.end_col_offset :]
-            lines[first : last + 1] = [lines[first][: node.col_offset] + text.encode() + tail]
-        text = textwrap.dedent(b"\n".join(lines[statement.lineno - 1 :]).decode().expandtabs(8))
-        return "\n".join([*(f"@{ast.unparse(node)}" for node in decorators), text])
+    def _text_of(self, source: _PythonFile, statement: ast.stmt) -> str:
+        """The statement without imports from the package and decorators that tune a kernel; what it uses is taken."""
+        text = ast.get_source_segment(source.text, statement) or ""  # of a function without its decorators
+        decorators = [f"@{ast.unparse(node)}" for node in getattr(statement, "decorator_list", []) if is_jit(node)]
+        text = "\n".join([*decorators, text])
+        free = _names_read(text)
+        for node in ast.walk(statement):
+            if isinstance(node, Import) and any(source.file_of(node, _bound_name(alias)) for alias in node.names):
+                for alias in node.names:
+                    self._take_import(source, node, _bound_name(alias))
+                text = text.replace(ast.get_source_segment(source.text, node) or "", "pass", 1)
+        for name in free:
+            line = next((node.lineno for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id == name), 1)
+            module = self._module(source, name)
+            if module is None:
+                self.take(source, name, line)
+            else:
+                qualified = re.compile(rf"(?<![\w.]){name}\.(\w+)")
+                for attribute in qualified.findall(text):
+                    self.take(module, attribute, line)
+                text = qualified.sub(r"\1", text)
+        return text
 
-    def _edits(
-        self, source: PythonFile, statement: ast.stmt, left_out: set[ast.AST]
-    ) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-        own = own_names(statement)
-        modules: dict[str, PythonFile] = {}
-        for node in ast.walk(statement):
-            if isinstance(node, Import) and any(source.imported(node, name) for name in names_bound(node)):
-                for name in names_bound(node):
-                    self._take_import(source, node, name)
-                yield node, "pass"
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node not in left_out and node.id not in own:
-                if module := self._module(source, node.id):
-                    modules[node.id] = module
-                elif node.id in source.bound or node.id not in BUILTINS:
-                    self.take(source, node.id, node)
-        for node in ast.walk(statement):
-            match node:
-                case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in modules and name not in own:
-                    self.take(modules[name], attribute, node)
-                    yield node, attribute
-
-    def _module(self, source: PythonFile, name: str) -> PythonFile | None:
+    def _module(self, source: _PythonFile, name: str) -> _PythonFile | None:
         """The file of the package that a name stands for."""
         statements = source.bound.get(name, [])
-        target = source.imported(statements[0], name) if statements and isinstance(statements[0], Import) else None
+        target = source.file_of(statements[0], name) if statements and isinstance(statements[0], Import) else None
         return self._open(target[0]) if target and target[1] is None else None
+
+
+def _names_read(text: str) -> list[str]:
+    """The global names that a statement reads and does not bind itself."""
+    top = symtable(text, "", "exec")
+    tables = [top]
+    for table in tables:
+        tables += table.get_children()
+    symbols = [symbol for table in tables for symbol in table.get_symbols() if table is top or symbol.is_global()]
+    own = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    return [name for name in dict.fromkeys(each.get_name() for each in symbols if each.is_referenced()) if name not in own]

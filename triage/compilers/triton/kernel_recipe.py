@@ -12,7 +12,8 @@ from typing import Any
 
 from triage.compilers.base import Constant
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
-from triage.compilers.triton.kernel_source import KernelGuess, computed_from, guess_kernel
+from triage.compilers.triton.kernel_source import KernelGuess, guess_kernel
+from triage.compilers.triton.kernel_uses import computed_from
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.model.execution import Execution

@@ -1,16 +1,15 @@
-"""Read how a kernel can be specialised: its parameters, what it does with them, its decorators and launches."""
+"""Guess how a kernel is specialised: from its parameters, what it does with them, its decorators and its launches."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triage.compilers.base import Constant
-from triage.compilers.triton.kernel_launch import TYPES, Passed, arguments_passed
-from triage.compilers.triton.python_names import is_jit, leaves
+from triage.compilers.triton.kernel_launch import TYPES, Passed, arguments_passed, defaults_of
+from triage.compilers.triton.kernel_uses import Uses, uses_of
 from triage.model.errors import BadInput
 
 _SIZE, _FEW = 64, 2  # of a constexpr whose value nothing shows; _FEW where its name counts steps or heads
@@ -22,23 +21,6 @@ _NAMES_INDICES = re.compile(
 _SWITCHES = ("USE_", "IS_", "HAS_", "STORE_", "OUTPUT_", "CAUSAL", "ALLOW_", "EVEN_", "ENABLE_", "SAVE_")
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
 _LAUNCH = ("num_warps", "num_stages")
-_MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
-_ADDRESS = ("base", "pointer")  # keywords of these
-_WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")  # only of 32-bit floats and wider
-_SHAPING = (
-    "arange",
-    "zeros",
-    "full",
-    "static_range",
-    "range",
-    "cdiv",
-    "reshape",
-    "view",
-    "broadcast_to",
-    "make_block_ptr",
-    "dot",
-)
-_TYPE_AT = {"to": 0, "cast": 1, "zeros": 1, "empty": 1, "full": 2}  # callee -> the argument that is a type
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +42,8 @@ class KernelGuess:
 def guess_kernel(source: str, name: str | None = None, host: str | None = None) -> KernelGuess | None:
     """Guess a specialisation of the source's kernel; None if the source has no kernel or cannot be parsed.
 
-    host: the text with its launches and decorators, if another one.
+    Args:
+        host: The text with the kernel's launches and decorators, if it is another one.
 
     Raises:
         BadInput: No kernel has that name; or no name is given and there are several kernels that no other calls.
@@ -71,7 +54,7 @@ def guess_kernel(source: str, name: str | None = None, host: str | None = None) 
         return None
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "triton"]
     marks = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == "jit"} | {"triton.jit"}
-    functions = [node for node in leaves(tree.body) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in _statements(tree.body) if isinstance(node, ast.FunctionDef)]
     kernels = {node.name: node for node in functions if any(is_jit(each, marks) for each in node.decorator_list)}
     if not kernels:
         return None
@@ -82,21 +65,32 @@ def guess_kernel(source: str, name: str | None = None, host: str | None = None) 
         match node:
             case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=original)) if original in kernels:
                 callees[alias] = kernels[original]
-    names = [call.func.id for kernel in kernels.values() for call in calls_in(kernel) if isinstance(call.func, ast.Name)]
-    called = {callees[callee].name for callee in names if callee in callees}
+    calls = [node for kernel in kernels.values() for node in ast.walk(kernel) if isinstance(node, ast.Call)]
+    called = {callees[call.func.id].name for call in calls if isinstance(call.func, ast.Name) and call.func.id in callees}
     outer = [each for each in kernels if each not in called] or list(kernels)
     if name is None and len(outer) > 1:
         raise BadInput(f"the file has several kernels; name one with --kernel: {', '.join(outer)}")
     return _guess(ast.parse(host or source), kernels[name or outer[0]], callees, several=len(kernels) > 1)
 
 
+def is_jit(decorator: ast.expr, marks: Collection[str] = ()) -> bool:
+    """Whether a decorator marks a kernel. marks: its exact names, any `jit` without."""
+    name = ast.unparse(decorator).partition("(")[0]
+    return name in marks if marks else name.rpartition(".")[2] == "jit"
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those below conditions."""
+    for node in body:
+        if isinstance(node, (ast.If, ast.Try, ast.With)):
+            yield from _statements([inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)])
+        else:
+            yield node
+
+
 def _guess(host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef], *, several: bool) -> KernelGuess:
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
-    positional = parameters[: len(parameters) - len(kernel.args.kwonlyargs)]
-    defaults: dict[str, ast.expr | None] = {}
-    if kernel.args.defaults:
-        defaults = dict(zip([each.arg for each in positional[-len(kernel.args.defaults) :]], kernel.args.defaults, strict=True))
-    defaults |= {each.arg: node for each, node in zip(kernel.args.kwonlyargs, kernel.args.kw_defaults, strict=True)}
+    defaults = defaults_of(kernel.args)
     passed = arguments_passed(host, kernel.name, [each.arg for each in parameters])
     configured = _configured(host, kernel.name)
     uses = uses_of(kernel, callees)
@@ -119,35 +113,29 @@ def _guess(host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.
             signature[name] = _type(name, annotation, passed.get(name), uses, element)
             guessed.add(name)
             continue
-        is_known, value = _known(configured.get(name, _NOTHING), passed.get(name), defaults.get(name))
-        if not is_known:
+        known = [configured[name]] if name in configured else _known(passed.get(name), defaults.get(name))
+        constexprs[name] = known[0] if known else _constant(name, passed.get(name), uses, compared)
+        if not known:
             guessed.add(name)
-            value = _constant(name, passed.get(name), uses, compared)
-            unknown |= {name} if value in (_SIZE, _FEW) and not isinstance(value, bool) else set()
-        constexprs[name] = value
+            unknown |= {name} if type(constexprs[name]) is int and constexprs[name] in (_SIZE, _FEW) else set()
     options = {word: passed[word].value for word in _LAUNCH if word in passed and passed[word].value}
-    options = {**options, **{word: configured[word] for word in _LAUNCH if word in configured}}
+    options |= {word: configured[word] for word in _LAUNCH if word in configured}
     guessed |= {"num_warps"} - options.keys()
     return KernelGuess(
         kernel.name, several, signature, constexprs, options or {"num_warps": 4}, frozenset(guessed), frozenset(unknown)
     )
 
 
-_NOTHING: Constant = "<nothing>"
-
-
-def _known(configured: Constant, passed: Passed | None, default: ast.expr | None) -> tuple[bool, Constant]:
-    """The value of a constexpr in a configuration, in a launch or by default, and whether there is one."""
-    if configured is not _NOTHING:
-        return True, configured
+def _known(passed: Passed | None, default: ast.expr | None) -> list[Constant]:
+    """The value of a constexpr in a launch or by default, if there is one."""
     if passed is not None and passed.value is not None and passed.kind != "tensor":
-        return True, passed.value
+        return [passed.value]
     match default:
         case ast.Constant(value=None | bool() | int() | float() | str() as value):
-            return True, value
+            return [value]
         case ast.Attribute(value=ast.Name(id="tl"), attr=word) if word in TYPES:
-            return True, f"tl.{word}"
-    return False, None
+            return [f"tl.{word}"]
+    return []
 
 
 def _constant(name: str, passed: Passed | None, uses: Uses, compared: Mapping[str, Constant]) -> Constant:
@@ -188,21 +176,21 @@ def _type(name: str, annotation: str, passed: Passed | None, uses: Uses, element
 def _configured(tree: ast.Module, kernel: str) -> dict[str, Constant]:
     """The constants of the first `Config({...}, num_warps=...)` in the decorators, and in what these name."""
     defined: dict[str, ast.stmt] = {}
-    for statement in leaves(tree.body):
+    for statement in _statements(tree.body):
         match statement:
             case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 defined[name] = statement
     waiting: list[ast.AST] = list(getattr(defined.get(kernel), "decorator_list", []))
     seen = {kernel}
-    while waiting:
-        node = waiting.pop(0)
-        for call in calls_in(node):
-            if ast.unparse(call.func).rpartition(".")[2] == "Config" and (known := _constants_of(call, node, defined)):
-                return known
+    for node in waiting:
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and inner.id in defined and inner.id not in seen:
-                seen.add(inner.id)
-                waiting.append(defined[inner.id])
+            match inner:
+                case ast.Call(func=ast.Name(id="Config") | ast.Attribute(attr="Config")):
+                    if known := _constants_of(inner, node, defined):
+                        return known
+                case ast.Name(id=name) if name in defined and name not in seen:
+                    seen.add(name)
+                    waiting.append(defined[name])
     return {}
 
 
@@ -222,156 +210,3 @@ def _constants_of(call: ast.Call, around: ast.AST, defined: Mapping[str, ast.stm
     named = [(name, first.get(value.id, value) if isinstance(value, ast.Name) else value) for name, value in pairs]
     known = [(name, value.value) for name, value in named if isinstance(value, ast.Constant)]
     return {name: value for name, value in known if isinstance(value, (bool, int, float, str))}
-
-
-Uses = Mapping[str, set[str]]
-"""Use -> parameters. `pointers` are addresses, `of_indices` and `of_floats` pointers to integers and 32-bit floats, `whole`
-integers, `bounds` those in addresses and loop bounds, `tested` conditions; `types`, `sizes` and `axes` are constexprs."""
-_DIRECT = ("types", "sizes", "axes", "tested")
-
-
-def uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef], above: frozenset[str] = frozenset()) -> Uses:
-    """The uses of a kernel's parameters, also in the kernels that it calls. above: the kernels that call it."""
-    bound = bindings_of(kernel)
-    seen: dict[str, list[ast.expr]] = defaultdict(list)  # use -> expressions
-    bits: list[ast.expr] = []
-    for node in ast.walk(kernel):
-        match node:
-            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.LShift() | ast.RShift(), right=right):
-                bits += [left, right]
-            case ast.Attribute(value=ast.Name() as value, attr="primitive_bitwidth" | "is_fp8" | "is_floating" | "is_int"):
-                seen["types"].append(value)
-            case ast.If(test=test) | ast.IfExp(test=test):
-                seen["tested"] += [test, *getattr(test, "values", []), getattr(test, "operand", test)]
-            case ast.Compare(left=left, comparators=[right, *_]):
-                seen["whole"].append(node)
-                if isinstance(right, ast.Attribute) and right.attr in TYPES:
-                    seen["types"].append(left)
-            case ast.Call():
-                _see_call(node, seen)
-                inner = callees.get(ast.unparse(node.func))
-                if inner is None or inner.name in {kernel.name, *above}:
-                    continue
-                values = dict(zip([each.arg for each in inner.args.args], node.args, strict=False))
-                values |= {word.arg: word.value for word in node.keywords if word.arg}
-                for use, names in uses_of(inner, callees, above | {kernel.name}).items():
-                    seen[use] += [value for name, value in values.items() if name in names]
-    uses = {use: {each.id for each in seen[use] if isinstance(each, ast.Name)} for use in _DIRECT}
-    uses["sizes"] -= uses["types"]
-    pointers = _bases(seen["pointers"], bound)
-    bounds = _reached([*seen["pointers"], *seen["bounds"]], bound)
-    positions = [value for name, values in bound.items() if name in bounds for value in values]
-    loads = [*_loads(positions, {}), *_loads(bits, bound)]
-    uses["of_indices"] = _bases([*seen["of_indices"], *(load.args[0] for load in loads)], bound)
-    wide = [load.args[0] for load in _loads(seen["wide"], bound)]
-    uses["of_floats"] = _bases([*seen["of_floats"], *wide], bound) - uses["of_indices"]
-    whole = bounds | _reached(seen["whole"], bound)
-    return {**uses, "pointers": pointers, "bounds": bounds - pointers, "whole": whole - pointers}
-
-
-def _see_call(call: ast.Call, seen: dict[str, list[ast.expr]]) -> None:
-    """Note what a call of `triton.language` says about its arguments."""
-    callee = ast.unparse(call.func).rpartition(".")[2]
-    keywords = {word.arg: word.value for word in call.keywords if word.arg}
-    seen["types"] += [value for word, value in keywords.items() if word.endswith("dtype")]
-    seen["axes"] += [value for word, value in keywords.items() if word in ("axis", "dim")]
-    if callee in _TYPE_AT:
-        seen["types"] += call.args[_TYPE_AT[callee] :][:1]
-    if callee in _SHAPING:
-        seen["sizes"] += [inner for value in call.args for inner in ast.walk(value) if isinstance(inner, ast.Name)]
-    if callee in ("program_id", "num_programs"):
-        seen["axes"] += call.args
-    elif callee in _WIDE and isinstance(call.func, ast.Attribute):
-        seen["wide"] += call.args
-    elif callee in ("range", "static_range", "arange", "cdiv"):
-        seen["bounds"] += call.args
-    elif callee in _MEMORY or callee.startswith("atomic_"):
-        seen["pointers"] += call.args[:1] + [value for word, value in keywords.items() if word in _ADDRESS]
-        seen["bounds"] += call.args[1:] if callee.startswith(("make", "adv")) else []
-        seen["whole"] += [value for word, value in keywords.items() if word not in ("other", *_ADDRESS)]
-
-
-def bindings_of(kernel: ast.FunctionDef) -> dict[str, list[ast.expr]]:
-    """Name -> the values that a kernel binds to it. `p += n` binds `p + n`, whose first operand is still the address."""
-    bound: dict[str, list[ast.expr]] = {}
-    for statement in ast.walk(kernel):
-        pairs: list[tuple[ast.expr, ast.expr]] = []
-        match statement:
-            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
-                pairs = list(zip(names, values, strict=True))
-            case ast.Assign(targets=targets, value=value):
-                pairs = [(target, value) for target in targets]
-            case ast.AnnAssign(target=annotated, value=ast.expr() as value):
-                pairs = [(annotated, value)]
-            case ast.AugAssign(target=ast.Name(id=name) as place, op=op, value=value):
-                pairs = [(place, ast.BinOp(ast.Name(name, ast.Load()), op, value))]
-        for target, value in pairs:
-            for node in ast.walk(target):
-                if isinstance(node, ast.Name):
-                    bound.setdefault(node.id, []).append(value)
-    return bound
-
-
-def calls_in(node: ast.AST) -> Iterator[ast.Call]:
-    """All calls in a piece of code."""
-    return (call for call in ast.walk(node) if isinstance(call, ast.Call))
-
-
-def _is_load(value: ast.AST) -> bool:
-    """Whether this reads memory; an atomic operation returns what was there."""
-    callee = ast.unparse(value.func).rpartition(".") if isinstance(value, ast.Call) else ("", "", "")
-    return callee[1] == "." and (callee[2] == "load" or callee[2].startswith("atomic_"))
-
-
-def _loads(values: Sequence[ast.expr], bound: Mapping[str, list[ast.expr]]) -> Iterator[ast.Call]:
-    """The loads that these values are, or are sums and conversions of."""
-    seen: set[str] = set()
-    waiting = list(values)
-    while waiting:
-        match waiting.pop():
-            case ast.BinOp(left=left, right=right) if bound:
-                waiting += [left, right]
-            case ast.Name(id=name) if name not in seen:
-                seen.add(name)
-                waiting += bound.get(name, [])
-            case ast.Call(args=[_, *_]) as call if _is_load(call):
-                yield call
-            case ast.Call(func=ast.Attribute(attr="to", value=inner)):
-                waiting.append(inner)
-
-
-def _reached(values: Sequence[ast.expr], bound: Mapping[str, list[ast.expr]], *, loads: bool = False) -> set[str]:
-    """The names that the values are computed from. Without loads: only as integers, and not from memory."""
-    names: set[str] = set()
-    waiting: list[ast.AST] = list(values)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Name):
-            waiting += bound.get(node.id, []) if node.id not in names else []
-            names.add(node.id)
-        elif loads or not (_is_load(node) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))):
-            waiting += ast.iter_child_nodes(node)
-    return names
-
-
-def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
-    """The names that these are computed from, themselves included."""
-    return _reached([ast.Name(name) for name in names], bindings_of(kernel), loads=True)
-
-
-def _bases(addresses: Sequence[ast.expr], bound: Mapping[str, list[ast.expr]]) -> set[str]:
-    """The names that addresses start with: the first operand of a sum, and what it is bound to."""
-    bases: set[str] = set()
-    seen: set[str] = set()
-    waiting = list(addresses)
-    while waiting:
-        match waiting.pop():
-            case ast.Name(id=name):
-                bases.add(name)
-                waiting += bound.get(name, []) if name not in seen else []
-                seen.add(name)
-            case ast.Call(func=ast.Attribute(attr="where"), args=[_, first, second]) | ast.IfExp(body=first, orelse=second):
-                waiting += [first, second]
-            case ast.BinOp(left=inner) | ast.Call(func=ast.Attribute(attr="to", value=inner)) | ast.Call(args=[inner, *_]):
-                waiting.append(inner)
-    return bases

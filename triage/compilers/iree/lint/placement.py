@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 
 from triage.compilers.analysis import LintFinding, ProgramDevice, Severity
 from triage.compilers.iree.devices import declared_in, declaring, position_of
-from triage.compilers.iree.lint.program import LintProgram, entering, is_control_flow, is_loop, is_tensor, leaving
-from triage.mlir import Block, Operation, SourcePosition, Value
+from triage.compilers.iree.lint.program import LOOPS, LintProgram, is_control_flow, is_tensor, returned_by, steps_of
+from triage.mlir import Operation, SourcePosition, Value
 from triage.mlir.tree import arguments_of
 
 _MAX_FLAGS = 2  # in a message; the suggested flags are listed beside the findings too
@@ -119,7 +118,7 @@ def missing(program: LintProgram) -> Iterator[LintFinding]:
                 devices = used_on.get(value, set())
                 text = f"argument {index} of @{function.symbol} has no affinity but others have{_on('used', devices)}"
                 yield LintFinding("missing-affinity", _risk(devices, first), text, value.position or function.position)
-        end = _terminator(function)
+        end = returned_by(function)
         for index, value in enumerate(end.operands):
             if is_tensor(value) and not _given(affinities["res_attrs"], index):
                 devices = {program.placed[value]} if value in program.placed else set()
@@ -143,14 +142,14 @@ def mixed(program: LintProgram) -> Iterator[LintFinding]:
     if len(set(program.placed.values())) < 2:
         return
     for function in program.functions:
-        for operation in _whole_tensor_operations(function):
-            if program.only_carries(operation):
+        for operation, _ in steps_of(function):
+            if operation is None or program.only_carries(operation):
                 continue
             devices = {program.placed[value] for value in program.uses(operation) if value in program.placed}
             if len(devices) > 1:
                 text = f"{operation.name} reads values on {_names(devices)} without a transfer to one device"
                 yield LintFinding("mixed-devices", Severity.WARNING, text, operation.position)
-        end = _terminator(function)
+        end = returned_by(function)
         for index, (value, device) in enumerate(zip(end.operands, program.affinities(function, "res_attrs"), strict=False)):
             actual = program.placed.get(value)
             if device and actual and actual != device:
@@ -165,11 +164,12 @@ def unplaced(program: LintProgram) -> Iterator[LintFinding]:
     mutable = {f"@{operation.symbol}" for operation in operations if operation.attribute("is_mutable") is not None}
     for function in program.functions if program.placed else ():
         used_on = _devices_of_uses(program, function)
-        for operation in _whole_tensor_operations(function):
-            load = operation.name in words.loads and operation.attribute("global") not in mutable
-            constant = load or operation.name in words.constants
-            if not constant or not operation.results or not is_tensor(operation.results[0]):
+        for operation, _ in steps_of(function):
+            if operation is None or not operation.results or not is_tensor(operation.results[0]):
                 continue
+            if operation.name not in words.constants:
+                if operation.name not in words.loads or operation.attribute("global") in mutable:
+                    continue
             devices = used_on.get(operation.results[0], set())
             if operation.results[0] not in program.placed and devices - {first}:
                 text = f"a constant without an affinity is used on {_names(devices)}; each device needs a copy"
@@ -180,30 +180,11 @@ def _given(affinities: list[str | None], index: int) -> bool:
     return index < len(affinities) and affinities[index] is not None
 
 
-def _terminator(function: Operation) -> Operation:
-    return function.regions[0].blocks[-1].operations[-1]
-
-
-def _whole_tensor_operations(function: Operation) -> Iterator[Operation]:
-    """Yield a function's operations and those in its control flow, but not those on single elements."""
-    for block in function.regions[0].blocks:
-        for operation in block.operations:
-            yield from _with_control_flow(operation)
-
-
-def _with_control_flow(operation: Operation) -> Iterator[Operation]:
-    yield operation
-    for region in operation.regions if is_control_flow(operation) else ():
-        for block in region.blocks:
-            for inner in block.operations:
-                yield from _with_control_flow(inner)
-
-
 def _devices_of_uses(program: LintProgram, function: Operation) -> dict[Value, set[str]]:
     """Map each value without a device to the devices of the operations that use it."""
     found: dict[Value, set[str]] = {}
-    for operation in _whole_tensor_operations(function):
-        if program.only_carries(operation):
+    for operation, _ in steps_of(function):
+        if operation is None or program.only_carries(operation):
             continue
         values = program.uses(operation)
         devices = {program.placed[value] for value in (*values, *operation.results) if value in program.placed}
@@ -232,94 +213,67 @@ def _names(devices: Collection[str]) -> str:
 _MAX_LENGTH = 32  # the solver's original limit of iterations
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """A chain of `length` operations; `end` is the position of the last one."""
+class _Chains:
+    """The chains of in-place operations and of transfers in a program."""
 
-    length: int = 0
-    end: SourcePosition | None = None
-
-
-@dataclass(slots=True)
-class _ChainWalk:
-    """Walks the functions of a program.
-
-    Attributes:
-        tied: Value -> the length of the longest chain of in-place operations to it; a global is known by its name.
-        moved: Value -> the largest number of transfers on the way to it.
-        longest: The longest chain of in-place operations.
-        transfers: Device -> the longest chain of transfers to it.
-    """
-
-    program: LintProgram
-    tied: dict[Value | str, int] = field(default_factory=dict)
-    moved: dict[Value, int] = field(default_factory=dict)
-    longest: Chain = Chain()
-    transfers: dict[str, Chain] = field(default_factory=dict)
-
-    def block(self, block: Block) -> None:
-        for operation in block.operations:
-            for index, region in enumerate(operation.regions if is_control_flow(operation) else ()):
-                for source, target in entering(operation, index):
-                    self._follow(target, source)
-                for inner in region.blocks:
-                    self.block(inner)
-            self._tie(operation)
-            self._move(operation)
-
-    def _follow(self, target: Value, source: Value) -> None:
-        self.tied[target] = max(self.tied.get(target, 0), self.tied.get(source, 0))
-        self.moved[target] = max(self.moved.get(target, 0), self.moved.get(source, 0))
+    def __init__(self, program: LintProgram) -> None:
+        self.words = program.words
+        self.longest: tuple[int, SourcePosition | None] = (0, None)
+        """Of in-place operations: the length, and the position of the last one."""
+        self.transfers: dict[str, tuple[int, SourcePosition | None]] = {}
+        """Device -> the longest chain of transfers to it."""
+        moved: dict[Value, int] = {}
+        """Value -> the largest number of transfers on the way to it."""
+        for function in program.functions:
+            self.tied: dict[Value | str, int] = {}
+            """Value -> the longest chain to it; a global is known by its name, and its chain ends with the function."""
+            for operation, pairs in steps_of(function):
+                for source, target in pairs:
+                    moved[target] = max(moved.get(target, 0), moved.get(source, 0))
+                    self.tied[target] = max(self.tied.get(target, 0), self.tied.get(source, 0))
+                    if operation is not None and operation.name in LOOPS:
+                        self.tied[target] = max(self.tied[target], self._link(operation, source))
+                if operation is None:
+                    continue
+                self._tie(operation)
+                if not is_control_flow(operation):
+                    count = max((moved.get(value, 0) for value in program.uses(operation)), default=0)
+                    if operation.name in self.words.transfers:
+                        count += 1
+                        device = program.placed.get(operation.results[0])
+                        if device and count > self.transfers.get(device, (0, None))[0]:
+                            self.transfers[device] = count, operation.position
+                    moved |= dict.fromkeys(operation.results, count)
 
     def _tie(self, operation: Operation) -> None:
-        words = self.program.words
-        if operation.name in words.stores and operation.operands:
+        if operation.name in self.words.stores and operation.operands:
             self.tied[operation.attribute("global") or ""] = self._link(operation, operation.operands[0])
-        elif operation.name in words.loads and operation.results:
+        elif operation.name in self.words.loads and operation.results:
             self.tied[operation.results[0]] = self.tied.get(operation.attribute("global") or "", 0)
-        elif (index := words.updates.get(operation.name)) is not None and operation.results:
+        elif (index := self.words.updates.get(operation.name)) is not None and operation.results:
             self.tied[operation.results[0]] = self._link(operation, operation.operands[index])
-        elif operation.name in words.passes_on:
+        elif operation.name in self.words.passes_on:
             for source, target in zip(operation.operands, operation.results, strict=False):
                 self.tied[target] = self._link(operation, source)
-        for source, target in leaving(operation):
-            self._follow(target, source)
-            if is_loop(operation) and is_tensor(source):
-                self.tied[target] = max(self.tied[target], self._link(operation, source))
 
     def _link(self, operation: Operation, source: Value) -> int:
         length = self.tied.get(source, 0) + 1
-        if length > self.longest.length:
-            self.longest = Chain(length, operation.position)
+        if length > self.longest[0]:
+            self.longest = length, operation.position
         return length
-
-    def _move(self, operation: Operation) -> None:
-        if not self.program.references or is_control_flow(operation):
-            return
-        count = max((self.moved.get(value, 0) for value in self.program.uses(operation)), default=0)
-        if operation.name in self.program.words.transfers and operation.results:
-            count += 1
-            device = self.program.placed.get(operation.results[0], "")
-            if device and count > self.transfers.get(device, Chain()).length:
-                self.transfers[device] = Chain(count, operation.position)
-        if count:
-            self.moved |= dict.fromkeys(operation.results, count)
 
 
 def long_chains(program: LintProgram) -> Iterator[LintFinding]:
     """Report long chains as advice: the shape of a program does not determine the number of iterations."""
-    walk = _ChainWalk(program)
-    for function in program.functions:
-        walk.tied.clear()  # a chain of globals ends with its function
-        for block in function.regions[0].blocks:
-            walk.block(block)
-    if walk.longest.length > _MAX_LENGTH:
+    chains = _Chains(program)
+    length, end = chains.longest
+    if length > _MAX_LENGTH:
         text = (
-            f"this is the last of {walk.longest.length} in-place operations in a row; the affinity solver walks the whole chain"
+            f"this is the last of {length} in-place operations in a row; the affinity solver walks the whole chain"
             " and gives up after a number of iterations that differs between releases"
         )
-        yield LintFinding("long-chain", Severity.ADVICE, text, walk.longest.end)
-    for device, chain in walk.transfers.items():
-        if chain.length > _MAX_LENGTH:
-            text = f"this is the last of {chain.length} transfers in a row, on @{device}"
-            yield LintFinding("long-chain", Severity.ADVICE, text, chain.end)
+        yield LintFinding("long-chain", Severity.ADVICE, text, end)
+    for device, (length, end) in chains.transfers.items():
+        if length > _MAX_LENGTH:
+            text = f"this is the last of {length} transfers in a row, on @{device}"
+            yield LintFinding("long-chain", Severity.ADVICE, text, end)

@@ -18,8 +18,8 @@ from triage.mlir.tree import arguments_of, array_elements, entries, free_values
 
 _ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 _TENSORS = ("tensor<", "!torch.vtensor<", "!hal.buffer_view", "!stream.resource")
-_FOR, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
-_BOUNDS = 3  # lower bound, upper bound and step come before the values that a loop carries
+_FOR, _WHILE = "scf.for", "scf.while"
+LOOPS = (_FOR, _WHILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class LintProgram:
 
 
 class _Placing:
-    """Walks a program and assigns devices to values."""
+    """Assigns devices to values, in program order."""
 
     def __init__(self, program: LintProgram) -> None:
         self.program = program
@@ -172,22 +172,20 @@ class _Placing:
         }
         for function in program.functions:
             for value, device in zip(arguments_of(function), program.affinities(function, "arg_attrs"), strict=False):
-                self._set(value, device)
-            for block in function.regions[0].blocks:
-                self._block(block)
+                self._set([value], device)
+            passed_on: dict[Value, set[str | None]] = {}
+            for operation, pairs in steps_of(function):
+                for source, target in pairs:
+                    devices = passed_on.setdefault(target, set())
+                    devices.add(self.found.get(source))
+                    self.found.pop(target, None)
+                    self._set([target], next(iter(devices)) if len(devices) == 1 else None)
+                if operation is not None:
+                    self._results(operation)
 
-    def _set(self, value: Value, device: str | None) -> None:
+    def _set(self, values: Sequence[Value], device: str | None) -> None:
         if device is not None:
-            self.found[value] = device
-
-    def _block(self, block: Block) -> None:
-        for operation in block.operations:
-            for index, region in enumerate(operation.regions):
-                for source, target in entering(operation, index):
-                    self._set(target, self.found.get(source))
-                for inner in region.blocks:
-                    self._block(inner)
-            self._results(operation)
+            self.found |= dict.fromkeys(values, device)
 
     def _own_device(self, operation: Operation) -> str | None:
         """Return the device that an operation's attributes name."""
@@ -198,20 +196,13 @@ class _Placing:
         device = self._own_device(operation)
         if device is None and operation.name in self.words.loads:
             device = self.globals.get((operation.attribute("global") or "").lstrip("@").strip('"'))
-        if device is None and (passed := list(leaving(operation))):
-            for value in operation.results:
-                devices = {self.found.get(source) for source, target in passed if target is value}
-                self._set(value, devices.pop() if len(devices) == 1 else None)
-            return
-        if device is None and operation.name in self.words.passes_on and operation.operands:
+        if device is None and operation.name in self.words.passes_on:
             for source, target in zip(operation.operands, operation.results, strict=False):
-                self._set(target, self.found.get(source))
-            return
-        if device is None and not self.program.only_carries(operation):
+                self._set([target], self.found.get(source))
+        elif device is None and not self.program.only_carries(operation):
             operands = {self.found[value] for value in self.program.uses(operation) if value in self.found}
             device = operands.pop() if len(operands) == 1 else None
-        for value in operation.results:
-            self._set(value, device)
+        self._set(operation.results, device)
 
 
 def is_tensor(value: Value) -> bool:
@@ -219,49 +210,44 @@ def is_tensor(value: Value) -> bool:
     return value.type.startswith(_TENSORS)
 
 
-def is_loop(operation: Operation) -> bool:
-    """Whether an operation is a loop."""
-    return operation.name in (_FOR, _WHILE)
-
-
 def is_control_flow(operation: Operation) -> bool:
     """Whether an operation is structured control flow."""
     return operation.name.startswith("scf.")
 
 
-def entering(operation: Operation, region: int) -> Iterator[tuple[Value, Value]]:
-    """Yield (source, argument) for the arguments of a region, in the first iteration of a loop.
+def returned_by(function: Operation) -> Operation:
+    """The operation that ends a function."""
+    return function.regions[0].blocks[-1].operations[-1]
 
-    Regions must be walked in order, because a later region may take values of an earlier one.
+
+Steps = Iterator[tuple[Operation | None, list[tuple[Value, Value]]]]
+
+
+def steps_of(function: Operation) -> Steps:
+    """Yield a function's operations in program order, those in control flow first, but not those on single elements.
+
+    With each come the tensors (source, target) that it passes on: the values of each branch, and a loop's initial and final
+    values. Before the body of a loop, the tensors that enter it come without an operation.
     """
-    blocks = operation.regions[region].blocks
-    if not blocks:
-        return
-    arguments = blocks[0].arguments
-    if operation.name == _FOR:
-        yield from zip(operation.operands[_BOUNDS:], arguments[1:], strict=False)
-    elif operation.name == _WHILE:
-        sources = operation.operands if region == 0 else _condition_values(operation)
-        yield from zip(sources, arguments, strict=False)
+    for block in function.regions[0].blocks:
+        yield from _steps(block)
 
 
-def leaving(operation: Operation) -> Iterator[tuple[Value, Value]]:
-    """Yield (source, result): for a branch the values of each side, for a loop its initial and final values."""
-    if operation.name == _FOR:
-        yield from zip(operation.operands[_BOUNDS:], operation.results, strict=False)
-        yield from zip(_yielded(operation, 0), operation.results, strict=False)
-    elif operation.name == _WHILE:
-        yield from zip(_condition_values(operation), operation.results, strict=False)
-    elif operation.name == _IF:
-        for region in range(len(operation.regions)):
-            yield from zip(_yielded(operation, region), operation.results, strict=False)
+def _steps(block: Block) -> Steps:
+    for operation in block.operations:
+        passed = _pairs(operation.operands, operation.results) if operation.name == _FOR else []
+        regions = [region.blocks[0] for region in operation.regions if region.blocks] if is_control_flow(operation) else []
+        for index, inner in enumerate(regions):
+            # The condition of a while loop hands its values to the body and to the results.
+            sources = operation.operands if index == 0 else regions[0].operations[-1].operands
+            yield None, _pairs(sources, inner.arguments)
+            yield from _steps(inner)
+            if index == 0 or operation.name != _WHILE:
+                passed += _pairs(inner.operations[-1].operands, operation.results)
+        yield operation, passed
 
 
-def _yielded(operation: Operation, region: int) -> list[Value]:
-    blocks = operation.regions[region].blocks
-    return blocks[0].operations[-1].operands if blocks and blocks[0].operations else []
-
-
-def _condition_values(operation: Operation) -> list[Value]:
-    """Return the values that a while loop's condition passes to its body and its results."""
-    return _yielded(operation, 0)[1:]
+def _pairs(sources: Sequence[Value], targets: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """Match values from the last on: bounds and conditions come before the values that control flow carries."""
+    pairs = zip(reversed(sources), reversed(targets), strict=False)
+    return [(source, target) for source, target in pairs if is_tensor(source)]
