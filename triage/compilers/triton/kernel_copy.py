@@ -7,7 +7,7 @@ import builtins
 import re
 import sys
 from pathlib import Path
-from symtable import symtable
+from symtable import SymbolTable, symtable
 
 from triage.compilers.triton.kernel_source import is_jit
 from triage.model.errors import BadInput
@@ -26,7 +26,7 @@ def is_standalone(path: Path, text: str) -> bool:
         if isinstance(statement, ast.For) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
             return False  # a program that launches the kernel
     imports = [node for node in ast.walk(source.tree) if isinstance(node, Import)]
-    return not any(_unavailable(node) or source.file_of(node, _bound_name(node.names[0])) for node in imports)
+    return all(_is_available(node) and not source.file_of(node, _bound_name(node.names[0])) for node in imports)
 
 
 def copy_kernel(path: Path, text: str, kernel: str) -> tuple[str, tuple[str, ...]]:
@@ -55,16 +55,11 @@ class _PythonFile:
             self.tree = ast.parse(text)
         except (SyntaxError, ValueError) as error:
             raise BadInput(f"{path} is not a Python program: {error}") from error
-        self.stars: list[ast.ImportFrom] = []
         self.bound: dict[str, list[ast.stmt]] = {}
         """Name -> the top-level statements, conditions included, that bind it."""
         for statement in self.tree.body:
-            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                self.stars.append(statement)
-            elif not (isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)):
-                for symbol in symtable(ast.unparse(statement), "", "exec").get_symbols():
-                    if symbol.is_assigned() or symbol.is_imported():
-                        self.bound.setdefault(symbol.get_name(), []).append(statement)
+            for name in _names_bound(symtable(ast.unparse(statement), "", "exec")):
+                self.bound.setdefault(name, []).append(statement)
 
     def file_of(self, statement: Import, name: str) -> tuple[Path, str | None] | None:
         """The file of the package, and the name in it, that an import binds to `name`; a module has no name in it."""
@@ -75,37 +70,32 @@ class _PythonFile:
         file = self._file(statement.module or "", statement.level)
         if file is None:
             return None
-        below = _module_file(file.parent / alias.name) if file.name == "__init__.py" else None
-        return (below, None) if below else (file, alias.name)
+        below = [each for each in _module_files(file.parent / alias.name) if each.is_file() and file.name == "__init__.py"]
+        return (below[0], None) if below else (file, alias.name)
 
     def _file(self, module: str, level: int) -> Path | None:
         top = module.partition(".")[0]
-        if not level and top in _PRESENT:
-            return None
-        for root in self.path.parents[level - 1 : level] if level else self.path.parents:
-            if not level and root.name in _INSTALLED and root / top not in self.path.parents:
-                return None  # another package, installed next to this one
-            file = _module_file(root.joinpath(*module.split("."))) if module else root / "__init__.py"
-            if file and file.is_file() and (level or file != self.path):
-                return file
-        return None
+        # A package that is installed next to this one is not part of it.
+        roots = [root for root in self.path.parents if root.name not in _INSTALLED or root / top in self.path.parents]
+        if level or top in _PRESENT:
+            roots = list(self.path.parents[level - 1 : level]) if level else []
+        files = [file for root in roots for file in _module_files(root.joinpath(*filter(None, module.split("."))))]
+        return next((file for file in files if file.is_file() and (level or file != self.path)), None)
 
 
-def _module_file(place: Path) -> Path | None:
-    return next((file for file in (place.with_name(f"{place.name}.py"), place / "__init__.py") if file.is_file()), None)
+def _module_files(place: Path) -> tuple[Path, Path]:
+    return place.with_name(f"{place.name}.py"), place / "__init__.py"
 
 
 def _bound_name(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 
-def _unavailable(statement: Import) -> str | None:
-    """Why a toolchain's environment cannot import this."""
-    if isinstance(statement, ast.ImportFrom) and statement.level:
-        return f"{ast.unparse(statement)}: the package has no such file"
-    modules = [statement.module or ""] if isinstance(statement, ast.ImportFrom) else [node.name for node in statement.names]
-    lacking = sorted({module.partition(".")[0] for module in modules} - _PRESENT)
-    return f"imports {', '.join(lacking)}, which a toolchain's environment does not have" if lacking else None
+def _is_available(statement: Import) -> bool:
+    """Whether a toolchain's environment can import this."""
+    if isinstance(statement, ast.ImportFrom):
+        return not statement.level and (statement.module or "").partition(".")[0] in _PRESENT
+    return all(node.name.partition(".")[0] in _PRESENT for node in statement.names)
 
 
 class _Copy:
@@ -124,8 +114,8 @@ class _Copy:
         if (source.path, name) in self._taken:
             return
         self._taken.add((source.path, name))
-        if name not in source.bound:
-            self._take_from_star(source, name, line)
+        if name not in source.bound and name not in _BUILTINS:
+            self._report(source, line, f"nothing defines {name!r} in {source.path.name}")
         for statement in source.bound.get(name, []):
             if isinstance(statement, Import):
                 self._take_import(source, statement, name)
@@ -134,26 +124,14 @@ class _Copy:
             if is_plain and self._owners.setdefault(name, source.path) != source.path:
                 other = self._owners[name].name
                 self._report(source, statement.lineno, f"{other} defines another {name!r}, which the copy has")
-            text = self._text_of(source, statement)
-            if text not in self.parts:
+            if (text := self._text_of(source, statement)) not in self.parts:
                 self.parts.append(text)
-
-    def _take_from_star(self, source: _PythonFile, name: str, line: int) -> None:
-        for star in source.stars:
-            target = source.file_of(star, "*")
-            if target is None:
-                self.imports[ast.unparse(star)] = None
-            elif name in (other := self._open(target[0])).bound or other.stars:
-                return self.take(other, name, line)
-        if name not in _BUILTINS and not source.stars:
-            self._report(source, line, f"nothing defines {name!r} in {source.path.name}")
-        return None
 
     def _take_import(self, source: _PythonFile, statement: Import, name: str) -> None:
         target = source.file_of(statement, name)
         if target is None:
-            if reason := _unavailable(statement):
-                self._report(source, statement.lineno, reason)
+            if not _is_available(statement):
+                self._report(source, statement.lineno, f"a toolchain has no module for `{ast.unparse(statement)}`")
             names = [node for node in statement.names if _bound_name(node) == name]
             self.imports[ast.unparse(type(statement)(**{**vars(statement), "names": names}))] = None
         elif target[1] is not None:
@@ -199,6 +177,10 @@ class _Copy:
         return self._open(target[0]) if target and target[1] is None else None
 
 
+def _names_bound(table: SymbolTable) -> list[str]:
+    return [symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()]
+
+
 def _names_read(text: str) -> list[str]:
     """The global names that a statement reads and does not bind itself."""
     top = symtable(text, "", "exec")
@@ -206,5 +188,5 @@ def _names_read(text: str) -> list[str]:
     for table in tables:
         tables += table.get_children()
     symbols = [symbol for table in tables for symbol in table.get_symbols() if table is top or symbol.is_global()]
-    own = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    return [name for name in dict.fromkeys(each.get_name() for each in symbols if each.is_referenced()) if name not in own]
+    read = dict.fromkeys(symbol.get_name() for symbol in symbols if symbol.is_referenced())
+    return [name for name in read if name not in _names_bound(top)]

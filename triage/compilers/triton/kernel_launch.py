@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triage.compilers.base import Constant
@@ -17,9 +16,6 @@ _SHORT = {"int1": "i1", "bfloat16": "bf16", "half": "fp16", "float": "fp32", "in
 # torch's and triton.language's names of types -> the names in a signature.
 TYPES: Mapping[str, str] = {**_INTEGERS, **_FLOATS, **_SHORT}
 _COUNTS = {"stride", "numel", "size", "dim", "element_size", "len", "int", "cdiv", "next_power_of_2", "ceil", "floor"}
-_FRACTIONS = {"sqrt", "rsqrt", "exp", "log", "log2", "float", "pow"}
-_SAME_TYPE = {"contiguous", "view", "reshape", "transpose", "clone"}
-_ANNOTATED = (("Tensor", "tensor"), ("bool", "bool"), ("float", "float"), ("int", "int"), ("dtype", "type"), ("str", "text"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,61 +28,52 @@ class Passed:
     """A literal; `tl.float16` for a type; the element type of a tensor in a signature's words."""
 
 
-_Names = Mapping[str, Sequence[ast.expr | Passed]]
+Names = Mapping[str, Sequence[ast.expr]]
+"""Name -> what it is bound to; the first value that can be read counts."""
 
 
 def arguments_passed(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> dict[str, Passed]:
     """Parameter -> what the first launch that shows it passes; also launch options such as `num_warps`."""
     result: dict[str, Passed] = {}
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef) or not (launches := list(_launches(function, kernel))):
-            continue
-        names: dict[str, list[ast.expr | Passed]] = defaultdict(list)
-        for name, value in (*_assigned(ast.walk(function)), *_parameters(function)):
-            names[name].append(value)
-        for name, value in _assigned(tree.body):
-            names.setdefault(name, [value])
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        launches = [node for node in ast.walk(function) if isinstance(node, ast.Call) and launched_by(node) == kernel]
+        names = values_by_name([*assigned(ast.walk(function)), *defaults_of(function.args).items(), *assigned(tree.body)])
         for call in launches:
             positional = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
             keywords = [(word.arg, word.value) for word in call.keywords if word.arg]
             for parameter, argument in (*zip(parameters, positional, strict=False), *keywords):
-                if parameter not in result and (passed := _read(argument, names)) is not None:
+                if parameter not in result and (passed := read(argument, names)) is not None:
                     result[parameter] = passed
     return result
 
 
-def _launches(function: ast.AST, kernel: str) -> Iterator[ast.Call]:
-    for node in ast.walk(function):
-        match node:
-            case ast.Call(func=ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name))) if name == kernel:
-                yield node
+def launched_by(call: ast.Call) -> str | None:
+    """The kernel that a call launches."""
+    match call.func:
+        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name
+    return None
 
 
-def _assigned(statements: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr | Passed]]:
+def assigned(statements: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield each name with a value that is assigned to it, or that it is a part of."""
     for statement in statements:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                yield name, value
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                yield name, value
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                yield from zip(map(ast.unparse, targets), values, strict=False)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                if ast.unparse(value).endswith((".shape", ".size()", ".stride()")):
-                    yield from ((ast.unparse(target), Passed("int")) for target in targets)
+                yield from zip(map(ast.unparse, targets), getattr(value, "elts", [value] * len(targets)), strict=False)
+            case (
+                ast.Assign(targets=[target], value=ast.expr() as value)
+                | ast.AnnAssign(target=target, value=ast.expr() as value)
+            ):
+                yield ast.unparse(target), value
 
 
-def _parameters(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | Passed]]:
-    """What annotations and defaults say about a host function's parameters."""
-    defaults = defaults_of(function.args)
-    for parameter in [*function.args.args, *function.args.kwonlyargs]:
-        annotation = ast.unparse(parameter.annotation) if parameter.annotation else ""
-        default = defaults.get(parameter.arg)
-        if kind := next((kind for word, kind in _ANNOTATED if word in annotation), None):
-            passed = _read(default, {}) if default else None
-            yield parameter.arg, Passed(kind, passed.value if passed else None)
-        elif default:
-            yield parameter.arg, default
+def values_by_name(pairs: Iterable[tuple[str, ast.expr]]) -> dict[str, list[ast.expr]]:
+    """Collect the values of each name."""
+    names: dict[str, list[ast.expr]] = {}
+    for name, value in pairs:
+        names.setdefault(name, []).append(value)
+    return names
 
 
 def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:
@@ -97,60 +84,33 @@ def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:
     return {each.arg: node for each, node in pairs}
 
 
-def _read(node: ast.expr | Passed | None, names: _Names, depth: int = 0) -> Passed | None:
-    """What an expression of host code is, if its text shows it."""
-
-    def first(*nodes: ast.expr | Passed) -> Passed | None:
-        return next((passed for each in nodes if (passed := _read(each, names, depth + 1))), None)
-
+def read(node: ast.expr, names: Names, depth: int = 0) -> Passed | None:
+    """What an expression of host code is, if its text shows it; of a list, its first element."""
+    same: list[ast.expr] = []  # expressions that this one may be equal to
     match node:
-        case _ if depth > _DEPTH:
-            return None
-        case Passed():
-            return node
         case ast.Constant(value=bool() | int() | float() | str() as value):
             return Passed("text" if isinstance(value, str) else type(value).__name__, value)
-        case ast.Name(id=name):
-            return first(*names.get(name, ()))
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return Passed("bool")
-        case ast.BoolOp(values=values):
-            return first(*reversed(values))
-        case ast.BinOp(op=ast.FloorDiv() | ast.Mod() | ast.LShift() | ast.RShift() | ast.BitAnd() | ast.BitOr()):
-            return Passed("int")
-        case ast.BinOp(op=ast.Div() | ast.Pow()):
+        case ast.BinOp(op=ast.Div()):
             return Passed("float")
-        case ast.BinOp(left=left, right=right):
-            kinds = [passed.kind for side in (left, right) if (passed := first(side))]
-            return next((Passed(kind) for kind in ("tensor", "float", "int") if kind in kinds), None)
-        case ast.IfExp(body=body, orelse=other):
-            return first(body, other)
         case ast.Attribute(attr=name, value=ast.Name(id="torch" | "tl" | "triton")) if name in TYPES:
             return Passed("type", f"tl.{_OLD.get(name, name)}")
-        case ast.Attribute(attr="dtype"):
-            return Passed("type")
-        case ast.Attribute(attr="ndim" | "itemsize") | ast.Subscript(value=ast.Attribute(attr="shape")):
-            return Passed("int")
-        case ast.Call():
-            return _read_call(node, first)
-    return None
-
-
-def _read_call(call: ast.Call, first: Callable[..., Passed | None]) -> Passed | None:
-    callee = ast.unparse(call.func).rpartition(".")[2]
-    if callee in _COUNTS:
-        return Passed("int")
-    if callee in _FRACTIONS:
-        return Passed("float")
-    if callee in ("max", "min", "abs", "round"):
-        found = first(*call.args)
-        return Passed(found.kind) if found else None
-    sources: list[ast.expr] = [word.value for word in call.keywords if word.arg == "dtype"]
-    if callee.endswith("_like") or callee == "to":
-        sources += call.args[:1]
-    elif callee in _SAME_TYPE and isinstance(call.func, ast.Attribute):
-        sources.append(call.func.value)
-    element = first(*sources)
-    if element and element.kind == "type" and element.value:
-        return Passed("tensor", TYPES[str(element.value).removeprefix("tl.")])
-    return element if element and element.kind == "tensor" else None
+        case ast.Attribute(attr="dtype" | "shape" as name):
+            return Passed("type" if name == "dtype" else "int")
+        case ast.Call(func=function):
+            callee = ast.unparse(function).rpartition(".")[2]
+            types = [word.value for word in node.keywords if word.arg == "dtype"] + (node.args[:1] if callee == "to" else [])
+            element = read(types[0], names, _DEPTH) if types else None
+            if element and element.kind == "type" and element.value:
+                return Passed("tensor", TYPES[str(element.value).removeprefix("tl.")])
+            return Passed("int") if callee in _COUNTS else None
+        case ast.Name(id=name) if depth < _DEPTH:
+            same += names.get(name, ())
+        case ast.BoolOp(values=values):
+            same += reversed(values)
+        case ast.IfExp(body=first, orelse=second):
+            same += (first, second)
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            same += elements[:1]
+    return next((passed for passed in (read(each, names, depth + 1) for each in same) if passed), None)

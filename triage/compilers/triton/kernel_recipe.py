@@ -22,13 +22,13 @@ from triage.recipes.family import RecipeStart
 _CORRECTIONS = 2
 _STAGES = re.compile(r'^triage: \{"stage"', re.MULTILINE)
 _REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
-_SIZES = re.compile(r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|reshape|too large|timeout")
-_ELEMENTS = re.compile(r"(?i)dtype|fp\d|bf16|same type|precision")
-_BITS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints|bitcast")
 # No other value helps: the release lacks what the kernel uses.
 _LACKING = re.compile(r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module named|cannot import name")
+_UNBOUND = re.compile(r"NameError\(['\"]+(\w+)")
+_BITS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints|bitcast|is_int")
 _TEXT = re.compile(r"must be a (?:string|str)\b")
-_PYTHON_VALUE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected `dtype`|constexpr\[\d")
+_TYPE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected `dtype`|constexpr\[\d")
+_SIZES = re.compile(r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|too large|timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def improve(start: KernelStart, compile_: Callable[[RecipeStart], Execution | No
     guess = best.start.guess
     assert guess is not None
     constants = guess.guessed & guess.constexprs.keys()
-    unknown = constants & computed_from(best.names, kernel) or guess.unknown or constants
+    unknown = constants & computed_from(best.names, kernel) or constants
     return replace(best.start, unknown=tuple(sorted(unknown)))
 
 
@@ -113,37 +113,30 @@ def _attempt(start: KernelStart, compile_: Callable[[RecipeStart], Execution | N
 
 
 def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelGuess]:
-    """Other guesses, the one that the message suggests first."""
+    """Other guesses, those that the message suggests first."""
     guess, message = attempt.start.guess, attempt.message
     assert guess is not None
-    unbound = re.findall(r"NameError\(['\"]+(\w+)", message)
-    near = computed_from((*attempt.names, *unbound), kernel) & guess.guessed
+    near = computed_from((*attempt.names, *_UNBOUND.findall(message)), kernel) & guess.guessed
     pointers = [name for name, kind in guess.signature.items() if kind[0] == "*"]
-    floats = [name for name in pointers if guess.signature[name] in ("*fp16:16", "*bf16:16")]
-    switches = [name for name, value in guess.constexprs.items() if isinstance(value, bool) and name in near]
-    sizes = [name for name, value in guess.constexprs.items() if type(value) is int and value > 2 and name in guess.guessed]
-    if unbound:
-        yield _changed(guess, {name: not guess.constexprs[name] for name in switches})
-    if _BITS.search(message):
-        yield _changed(guess, dict.fromkeys([name for name in pointers if name in near], "*i32:16"))
-    if _TEXT.search(message):
-        yield _changed(guess, {name: "" for name in guess.constexprs if name in attempt.names and name in guess.guessed})
-    if _PYTHON_VALUE.search(message):
-        types = [name for name in guess.constexprs if name in attempt.names and name in guess.guessed]
-        yield _changed(guess, dict.fromkeys(types, "tl.float32"))
-    if attempt.progress[0] > 1:
-        yield replace(_changed(guess, dict.fromkeys(sizes, 16)), options={**guess.options, "num_stages": 1})
-    if _ELEMENTS.search(message):
-        yield _changed(guess, dict.fromkeys(floats, "*fp32:16"))
-    if numbers := [int(number) for number in re.findall(r"\b\d+\b", message) if int(number) not in (0, 1, 64)]:
-        yield _changed(guess, dict.fromkeys([name for name in sizes if name in near] or sizes, numbers[0]))
-    if _SIZES.search(message):
-        yield _changed(guess, dict.fromkeys(sizes, 16))
-    scalars = [name for name, kind in guess.signature.items() if kind[0] != "*" and name in attempt.names]
-    yield _changed(guess, {name: "i32" if guess.signature[name] == "fp32" else "*fp16:16" for name in scalars})
-    yield _changed(guess, dict.fromkeys(floats, "*fp32:16"))
-    yield _changed(guess, {name: not guess.constexprs[name] for name in switches[:1]})
-    yield _changed(guess, dict.fromkeys([name for name in pointers if name in near], "*i32:16"))
+    floats = {name: "*fp32:16" for name in pointers if guess.signature[name] in ("*fp16:16", "*bf16:16")}
+    integers = {name: "*i32:16" for name in pointers if name in near}
+    refused = [name for name in guess.constexprs if name in attempt.names and name in guess.guessed]
+    numbers = [name for name, value in guess.constexprs.items() if type(value) is int and value > 2]
+    sizes = {name: 16 for name in numbers if name in guess.guessed}
+    switches = {name: not value for name, value in guess.constexprs.items() if isinstance(value, bool) and name in near}
+    refused_kinds = {name: kind for name, kind in guess.signature.items() if kind[0] != "*" and name in attempt.names}
+    scalars = {name: "i32" if kind == "fp32" else "*fp16:16" for name, kind in refused_kinds.items()}
+    if attempt.progress[0] > 1:  # beyond the kernel's language, a smaller program is more likely to compile
+        yield replace(_changed(guess, sizes), options={**guess.options, "num_stages": 1})
+    suggested = (
+        (_UNBOUND, switches),
+        (_BITS, integers),
+        (_TEXT, dict.fromkeys(refused, "")),
+        (_TYPE, dict.fromkeys(refused, "tl.float32")),
+        (_SIZES, sizes),
+    )
+    yield from (_changed(guess, values) for pattern, values in suggested if pattern.search(message))
+    yield from (_changed(guess, values) for values in (scalars, floats, switches, integers))
 
 
 def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
@@ -154,15 +147,10 @@ def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
 
 
 def _with(start: KernelStart, guess: KernelGuess) -> KernelStart:
-    def entries(key: str, values: Mapping[str, object]) -> list[str]:
-        lines = [f"  {name}: {json.dumps(value)}{'  # guessed' * (name in guess.guessed)}" for name, value in values.items()]
-        return [f"{key}:", *lines] if lines else [f"{key}: {{}}"]
-
-    keys = [
-        *([f"kernel: {guess.name}"] if guess.several else []),
-        "# `*` is a pointer, :16 means divisible by 16. Check what is marked as guessed.",
-        *entries("signature", guess.signature),
-        *(entries("constexprs", guess.constexprs) if guess.constexprs else []),
-        *(entries("options", guess.options) if guess.options else []),
-    ]
+    keys = [f"kernel: {guess.name}"] if guess.several else []
+    keys.append("# `*` is a pointer, :16 means divisible by 16. Check what is marked as guessed.")
+    sections = {"signature": guess.signature, "constexprs": guess.constexprs, "options": guess.options}
+    for section, values in sections.items():
+        keys += [f"{section}:"] if values else ["signature: {}"] if section == "signature" else []
+        keys += [f"  {name}: {json.dumps(value)}{'  # guessed' * (name in guess.guessed)}" for name, value in values.items()]
     return replace(start, guess=guess, keys=keys, guessed=bool(guess.guessed))

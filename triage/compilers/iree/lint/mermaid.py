@@ -34,6 +34,41 @@ class _Box:
         return "<br>".join(filter(None, (f"@{self.device}" if self.device else "no device", title, lines)))
 
 
+class _Chart:
+    """The boxes of one function, and the arrows between them."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[tuple[str, str | None, int], _Box] = {}
+        self.homes: dict[Value, tuple[_Box, int]] = {}
+        """The box of each value, and the transfers since then."""
+        self.arrows: dict[tuple[_Box, _Box], list[int]] = {}
+        """Values between two boxes, and those of them that were moved."""
+
+    def box(self, kind: str, device: str | None, level: int, name: str, values: Sequence[Value]) -> _Box:
+        """The box for a name, with an arrow for each value that it uses."""
+        target = self.boxes.setdefault((kind, device, level), _Box(kind, device, level))
+        target.names[name] += 1
+        for source, moves in (self.homes[value] for value in values):
+            if source is not target:
+                arrow = self.arrows.setdefault((source, target), [0, 0])
+                arrow[0] += 1
+                arrow[1] += moves > 0
+        return target
+
+    def add(self, operation: Operation, program: LintProgram, level: int | None) -> None:
+        used = [value for value in program.uses(operation) if value in self.homes]
+        results = [value for value in operation.results if is_tensor(value)]
+        if operation.name in program.words.transfers and used:
+            source, moves = self.homes[used[0]]
+            self.homes |= dict.fromkeys(results, (source, moves + 1))
+        elif results or used:
+            device = next((program.placed[value] for value in (*results, *used) if value in program.placed), None)
+            before = [box.level + (moves > 0 or box.device != device) for box, moves in (self.homes[value] for value in used)]
+            target = self.box("operation", device, max([0, *before]) if level is None else level, operation.name, used)
+            target.lines += [operation.line] if operation.line else []
+            self.homes |= dict.fromkeys(results, (target, 0))
+
+
 def mermaid(program: LintProgram) -> str:
     """Return one flowchart with a subgraph for each function. Control flow is drawn as if it ran once."""
     lines = ["flowchart TD"]
@@ -43,49 +78,21 @@ def mermaid(program: LintProgram) -> str:
 
 
 def _function(program: LintProgram, function: Operation, prefix: str) -> list[str]:
-    width = max(1, sum(1 for _ in function.walk()) // _MOST_OPERATIONS)  # operations of one level
-    boxes: dict[tuple[str, str | None, int], _Box] = {}
-    homes: dict[Value, tuple[_Box, int]] = {}  # the box of a value, and the transfers since then
-    arrows: dict[tuple[_Box, _Box], list[int]] = {}  # values, and those that were moved
-
-    def box_for(kind: str, device: str | None, level: int, name: str) -> _Box:
-        box = boxes.setdefault((kind, device, level), _Box(kind, device, level))
-        box.names[name] += 1
-        return box
-
-    def connect(values: Sequence[Value], target: _Box) -> None:
-        for source, moves in (homes[value] for value in values):
-            if source is not target:
-                arrow = arrows.setdefault((source, target), [0, 0])
-                arrow[0] += 1
-                arrow[1] += moves > 0
-
+    chart, end = _Chart(), returned_by(function)
+    width = sum(1 for _ in function.walk()) // _MOST_OPERATIONS  # operations of one level, in a large function
     for value, device in zip_longest(arguments_of(function), program.affinities(function, "arg_attrs")):
         if value is not None and is_tensor(value):
-            homes[value] = box_for("argument", device, -1, "argument"), 0
+            chart.homes[value] = chart.box("argument", device, -1, "argument", []), 0
     for number, (operation, pairs) in enumerate(steps_of(function)):
-        homes |= {target: homes[source] for source, target in pairs if source in homes}
-        if operation is None or is_control_flow(operation) or operation is returned_by(function):
-            continue
-        used = [value for value in program.uses(operation) if value in homes]
-        results = [value for value in operation.results if is_tensor(value)]
-        if operation.name in program.words.transfers and used:
-            source, moves = homes[used[0]]
-            homes |= dict.fromkeys(results, (source, moves + 1))
-        elif results or used:
-            device = next((program.placed[value] for value in (*results, *used) if value in program.placed), None)
-            before = [box.level + (moves > 0 or box.device != device) for box, moves in (homes[value] for value in used)]
-            level = max([0, *before]) if width == 1 else number // width
-            target = box_for("operation", device, level, operation.name)
-            target.lines += [operation.line] if operation.line else []
-            connect(used, target)
-            homes |= dict.fromkeys(results, (target, 0))
-    for value, device in zip_longest(returned_by(function).operands, program.affinities(function, "res_attrs")):
-        if value in homes:
-            connect([value], box_for("result", device, 1 << 30, "result"))
-    names = {box: f"{prefix}{number}" for number, box in enumerate(boxes.values())}
+        chart.homes |= {target: chart.homes[source] for source, target in pairs if source in chart.homes}
+        if operation is not None and operation is not end and not is_control_flow(operation):
+            chart.add(operation, program, number // width if width > 1 else None)
+    for value, device in zip_longest(end.operands, program.affinities(function, "res_attrs")):
+        if value in chart.homes:
+            chart.box("result", device, 1 << 30, "result", [value])
+    names = {box: f"{prefix}{number}" for number, box in enumerate(chart.boxes.values())}
     lines = [f'    {name}["{box.label}"]' for box, name in names.items()]
-    for (source, target), (values, moved) in arrows.items():
+    for (source, target), (values, moved) in chart.arrows.items():
         text = f"{values} value{'' if values == 1 else 's'}" + (f", {moved} moved" if moved else "")
         lines.append(f'    {names[source]} {"==>" if moved else "-->"}|"{text}"| {names[target]}')
     return lines

@@ -167,9 +167,9 @@ def unplaced(program: LintProgram) -> Iterator[LintFinding]:
         for operation, _ in steps_of(function):
             if operation is None or not operation.results or not is_tensor(operation.results[0]):
                 continue
-            if operation.name not in words.constants:
-                if operation.name not in words.loads or operation.attribute("global") in mutable:
-                    continue
+            is_load = operation.name in words.loads and operation.attribute("global") not in mutable
+            if not is_load and operation.name not in words.constants:
+                continue
             devices = used_on.get(operation.results[0], set())
             if operation.results[0] not in program.placed and devices - {first}:
                 text = f"a constant without an affinity is used on {_names(devices)}; each device needs a copy"
