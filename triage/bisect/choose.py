@@ -1,23 +1,21 @@
 """Choose the candidates to probe next. Pure values: no I/O, no clock, no callbacks.
 
 A probe at a candidate cuts the suspects in two: those up to it and those after it. The best cuts give most information for the
-seconds that they cost. A guess of the prior may mislead, so a bound holds it near halving.
+seconds that they cost.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from triage.bisect.belief import Belief, Floats
 
-_SPARE = 2  # probes that a wrong guess about the culprit may cost beyond what halving needs at worst
 _SWEEPS = 4  # how often each cut of a batch is moved to its best position
 _WORTH_MOVING = 1.001  # factor that a cut's information must grow by to be moved
-_EQUAL_COSTS = 1.5  # costs within this factor count as equal
 _UNTESTABLE, _PROBED = 0.05, 1.0  # pseudo-counts: before any probe, 5 % of candidates are taken as untestable
 _LEAST_SECONDS = 1e-9  # avoids a division by 0
 
@@ -27,14 +25,11 @@ def next_probes(
 ) -> tuple[int, ...]:
     """Choose up to `jobs` distinct candidates to probe at once, oldest first; empty when no probe can help any more.
 
-    Candidates that were skipped are not chosen again. With exact verdicts, every candidate testable and one job, a search
-    whose probes cost the same needs at most two probes more than halving does for the worst suspect, whatever the prior.
-    With cheap candidates and dear ones, this holds for the dear probes that follow the cheap ones.
+    Candidates that were skipped are not chosen again.
 
     Args:
         belief: The suspects and their probabilities.
-        seconds: Shape (N,), the cost of a probe, infinite where a candidate cannot be probed; all equal when None. Of
-            candidates in the evidence, what their probe cost.
+        seconds: Shape (N,), the cost of a probe, infinite where a candidate cannot be probed; all equal when None.
         jobs: Probes that run at the same time.
         untestable: Shape (N,), the chance that a candidate turns out untestable; estimated from the belief when None.
 
@@ -47,8 +42,6 @@ def next_probes(
     cuts = _open_cuts(belief, cost, untestable)
     if len(cuts.indices) <= jobs:
         return tuple(int(index) for index in cuts.indices)
-    if jobs == 1 and belief.noise.exact:
-        cuts = _bounded(belief, cuts, cost)
     return _even_cuts(cuts, jobs)
 
 
@@ -74,15 +67,13 @@ def untestable_odds(belief: Belief) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Cuts:
-    """Candidates whose probe can help, oldest first; all arrays have shape (C,).
-
-    below: probability that the first new candidate is at or before the cut. cost: expected seconds for one result about there.
-    """
+    """Candidates whose probe can help, oldest first; all arrays have shape (C,)."""
 
     indices: NDArray[np.int64]
     below: Floats
-    seconds: Floats
+    """Probability that the first new candidate is at or before the cut."""
     cost: Floats
+    """Expected seconds for one result about there."""
 
 
 def _open_cuts(belief: Belief, seconds: Floats, untestable: ArrayLike | None) -> _Cuts:
@@ -99,25 +90,7 @@ def _open_cuts(belief: Belief, seconds: Floats, untestable: ArrayLike | None) ->
         is_open[list(belief.contradictory)] = False
     indices = np.flatnonzero(is_open)
     needed = np.maximum(seconds[indices], _LEAST_SECONDS)
-    return _Cuts(indices, np.cumsum(belief.probabilities)[indices], needed, needed / (1 - odds[indices]))
-
-
-def _bounded(belief: Belief, cuts: _Cuts, cost: Floats) -> _Cuts:
-    """Keep the cuts that leave neither side more suspects than the remaining probes can tell apart.
-
-    A wrong prior would otherwise cost a probe for each halving of a small probability. Probes that were much cheaper are a
-    search of their own that came before: what it left is what halving begins with.
-    """
-    if cuts.seconds.max() > _EQUAL_COSTS * cuts.seconds.min():
-        return cuts
-    is_dear = {index: bool(cost[index] * _EQUAL_COSTS >= cuts.seconds.min()) for index, _ in belief.evidence}
-    low, high = replace(belief, evidence=tuple(entry for entry in belief.evidence if not is_dear[entry[0]])).bounds
-    asked = sum(side is not None and is_dear[index] for index, side in belief.evidence)
-    left = math.ceil(math.log2(high - low)) + _SPARE - asked
-    older = np.arange(1, len(cuts.indices) + 1)
-    larger = np.maximum(older, len(older) + 1 - older)
-    kept = larger <= max(2.0 ** (left - 1), larger.min())
-    return _Cuts(cuts.indices[kept], cuts.below[kept], cuts.seconds[kept], cuts.cost[kept])
+    return _Cuts(indices, np.cumsum(belief.probabilities)[indices], needed / (1 - odds[indices]))
 
 
 def _even_cuts(cuts: _Cuts, jobs: int) -> tuple[int, ...]:

@@ -23,7 +23,6 @@ def part_of(search: BisectSearch, first: int, last: int) -> BisectSearch:
         search,
         range=replace(releases, refs=releases.refs[first : last + 1]),
         outcomes={index - first: list(outcomes) for index, outcomes in search.outcomes.items() if index in inside},
-        expected_seconds={index - first: seconds for index, seconds in search.expected_seconds.items() if index in inside},
         belief=None,
         failure=None,
     )

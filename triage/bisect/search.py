@@ -83,7 +83,6 @@ class BisectSearch:
     compile_seconds: float = _LEAST_SECONDS
     foreign: set[str] = field(default_factory=set)
     told: str = ""  # the last line of progress
-    expected_seconds: dict[int, float] = field(default_factory=dict)  # of the candidates that were probed, before that
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -232,11 +231,7 @@ class BisectSearch:
             return outermost
         odds = untestable_odds(self.belief)
         odds[list(self.range.closed())] = 1.0
-        seconds = self.range.seconds() + self.compile_seconds
-        seconds[list(self.expected_seconds)] = list(self.expected_seconds.values())
-        chosen = next_probes(self.belief, seconds, self.runner.jobs, untestable=odds)
-        self.expected_seconds.update((index, float(seconds[index])) for index in chosen)
-        return chosen
+        return next_probes(self.belief, self.range.seconds() + self.compile_seconds, self.runner.jobs, untestable=odds)
 
     def ask(self, indices: Iterable[int], *, fresh: bool = False, times: int = 1) -> None:
         """Probe candidates at once, each `times` times, and take in the outcomes. fresh: ignore the cache."""
@@ -326,9 +321,7 @@ def _search_from_original(search: BisectSearch, bisection: Bisection, report: Ca
     names = (search.range.revision(index).name for index in (0, start, search.last))
     search.runner.progress.note("{} has the change of {}, which {} contains: searching from there".format(*names))
     later = {index - start: list(outcomes) for index, outcomes in search.outcomes.items() if index >= start}
-    part = replace(
-        search, range=search.range.starting_at(start), outcomes=later, expected_seconds={}, belief=None, failure=None
-    )
+    part = replace(search, range=search.range.starting_at(start), outcomes=later, belief=None, failure=None)
     further = run_search(part, report)
     if further.status is Answer.INCONCLUSIVE:
         return replace(bisection, probes=part.probes, rounds=part.rounds, cached=part.cached)
