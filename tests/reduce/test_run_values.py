@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.reduce.made import CASE
-from triage.compilers.iree.runner import IreeRunner
 from triage.execution.judge import same_wrong_result
 from triage.mlir import parse_module
 from triage.model.case import RunSpec
@@ -21,7 +20,6 @@ from triage.reduce.frontends.mlir.frontend import MlirFrontend
 from triage.reduce.program import Candidate, Document
 from triage.reduce.run_values import ArgumentValues
 
-RUNNER = IreeRunner()
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>, sym_name = "f"}> ({
   ^bb0(%a: tensor<4x2xf32>, %b: tensor<4x2xf32>):
@@ -61,7 +59,7 @@ def values_of(folder: Path, computed: list[Document]) -> ArgumentValues:
     reader: Any = None
     frontend = MlirFrontend.__new__(MlirFrontend)
     frontend._reader, frontend._others = reader, ()
-    return ArgumentValues(frontend, RUNNER, folder, compute)
+    return ArgumentValues(frontend, folder, compute)
 
 
 def opened(text: str = PROGRAM) -> Candidate:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from packaging.version import Version
 
@@ -176,10 +176,7 @@ class Importer:
 
 
 class Runner(Protocol):
-    """Runs a family's compiled programs on this machine, with a package that is released beside the compiler.
-
-    Values are texts in the family's notation; a file in them is an absolute path.
-    """
+    """Runs a family's compiled programs on this machine, with a package that is released beside the compiler."""
 
     distribution: str
 
@@ -208,15 +205,6 @@ class Runner(Protocol):
     def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
         """The command that runs a compiled file."""
 
-    def foreign(self, value: str) -> Path | None:
-        """The file of a value in a form that the program cannot read; None for other values."""
-
-    def converted(self, file: Path, data: bytes) -> bytes:
-        """The content of such a file in the form of `saving`. ValueError says why it cannot be converted."""
-
-    def identity(self, value: str) -> str:
-        """A text that is equal for values with equal content. OSError when a file cannot be read."""
-
     def missing_device(self, stderr: str) -> str | None:
         """Why the run's device is not there; None when it is."""
 
@@ -229,48 +217,11 @@ class Runner(Protocol):
     def saving(self, files: Sequence[Path]) -> list[str]:
         """The options that write the results to files."""
 
-    def saved(self, file: Path) -> str:
-        """The value in a file of `result_files`, or with the content of `stored` or `converted`."""
-
-    def read(self, value: str) -> Any | None:
-        """The elements of a value as a numpy array; None where that cannot hold them."""
-
-    def element_of(self, value: str) -> str | None:
-        """The element type of a value where an array of numpy does not have it; else None."""
-
-    def written(self, array: Any, element: str | None = None) -> str | None:
-        """The value with a few elements of its own; None when it needs a file. element: as of `element_of`."""
-
-    def stored(self, array: Any, element: str | None = None) -> tuple[bytes, str]:
-        """The content of a file with a value, and the end of its name."""
-
-    def array_type(self, type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
-        """The shape (None for an unknown size), the numpy type and the element type, as of `element_of`, of a type in the
-        program; None where no value has it.
-        """
-
-    def file_of(self, value: str) -> Path | None:
-        """The file that holds a value; None when the value itself does."""
-
-    def with_file(self, value: str, name: str) -> str:
-        """The value in another file of the same content."""
-
-    def first_difference(self, actual: str, expected: str, closeness: tuple[float, float, bool]) -> str | None:
-        """Which element of a result differs first, in the words of the program; None when all are close. ValueError when
-        one cannot be read. closeness: see `RunSpec`.
-        """
-
-    def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
-        """Numbers on how two values differ; empty when they cannot be compared element by element."""
-
     def runs(self, case: Case) -> bool:
         """Whether the case is compiled for this machine, so that its run time can be measured."""
 
     def benchmark_program(self, root: Path) -> Path | None:
         """The program that measures run time, in an installation of the package or beside the compiler."""
-
-    def zeros(self, types: Sequence[str]) -> tuple[str, ...] | None:
-        """Values of zeros for arguments of these types; None when a size is unknown."""
 
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
         """The command that measures a function of a compiled file."""

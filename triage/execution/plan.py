@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from triage.compilers.base import Compiler
+from triage.compilers.values import file_value
 from triage.execution.inputs import FailedImport, Inputs, Prepared, verified, write_checksum
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.make import AnyOf, Maker
@@ -122,9 +123,7 @@ class Planner:
         assert case.run is not None
         results = folder or self._registry.home / "results"
         if reference.onnxruntime:
-            runner = self._compilers[case.compiler].runner()
-            assert runner  # the case is run
-            return onnxruntime_results(case, runner, results, self._maker.scratch, AnyOf(self._maker.stop, cancelled))
+            return onnxruntime_results(case, results, self._maker.scratch, AnyOf(self._maker.stop, cancelled))
         flags = case.flags if reference.flags is None else tuple(map(Flag, reference.flags))
         plain = replace(case, flags=flags, goldens=(), run=replace(case.run, reference=None, expected=()))
         base = toolchain
@@ -150,7 +149,7 @@ class Planner:
                 files, problem = intact_results(target), _reference_problem(probe)
         if not files:
             return Untestable(Cause.RECIPE, f"the reference on {base.revision.name} {problem or 'returns nothing'}")
-        return tuple(map(run.runner.saved, files))
+        return tuple(map(file_value, files))
 
     def input_of(self, case: Case, toolchain: Toolchain | None = None) -> Prepared | Untestable:
         """Return the file that the compiler reads for a case, or why there is none. toolchain: imports an ONNX model."""

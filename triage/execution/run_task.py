@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import Runner
+from triage.compilers.values import converted, differences, file_value, first_difference, identity_of, tensor_proto
 from triage.execution.inputs import digest_of, verified, write_checksum
 from triage.execution.judge import RUN_MS
 from triage.execution.process import StopSignal, run
@@ -93,7 +94,7 @@ class RunTask:
         again = [file.with_name(f"again-{file.name}") for file in files]
         for pattern in _UNWRITTEN:
             ran = self._run(module, [*values, *self.runner.saving(again)], scratch, stop, MALLOC_PERTURB_=pattern)
-            if not ran.ok or any(self.differ(*map(self.runner.saved, pair)) for pair in zip(again, files, strict=True)):
+            if not ran.ok or any(self.differ(*map(file_value, pair)) for pair in zip(again, files, strict=True)):
                 return False
         return True
 
@@ -107,8 +108,7 @@ class RunTask:
 
     def differ(self, actual: str, expected: str) -> bool:
         """Return whether two values differ by more than the tolerance."""
-        numbers = self.runner.differences(actual, expected, self._tolerances)
-        return numbers.get("mismatches", 1) > 0
+        return differences(actual, expected, self._tolerances).get("mismatches", 1) > 0
 
     def _once(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal) -> Execution:
         """Run and compare. A difference that this program sees is written as the program that runs it writes its own."""
@@ -119,7 +119,7 @@ class RunTask:
             return execution
         messages = [] if len(files) == len(self.expected) else [f"{len(files)} results; expected {len(self.expected)}"]
         for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
-            message = self.runner.first_difference(self.runner.saved(file), expected, self.spec.closeness)
+            message = first_difference(file_value(file), expected, self.spec.closeness)
             if message is not None:
                 messages.append(f"[FAILED] result[{index}]: {message}")
         return replace(execution, exit_code=1, stdout=Captured("\n".join(messages))) if messages else execution
@@ -142,7 +142,7 @@ class RunTask:
         """Numbers on the first wrong result; empty when results cannot be compared."""
         tolerances = self._tolerances
         for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
-            numbers = self.runner.differences(self.runner.saved(file), expected, tolerances)
+            numbers = differences(file_value(file), expected, tolerances)
             if numbers.get("mismatches"):
                 return {"output": float(index), **numbers}
         return {}
@@ -186,11 +186,10 @@ class RunPlanner:
                 parts.append("wall time")
             if spec.limits.output != Limits().output:
                 parts.append(f"output {spec.limits.output}")
-            inputs = self.readable(spec.inputs, runner)
-            expected = self.readable(spec.expected, runner)
+            inputs, expected = self.readable(spec.inputs), self.readable(spec.expected)
             overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
             parts += ["compared here, too"] if overlooks_nan else []
-            parts += [*map(runner.identity, inputs), "expected", *map(runner.identity, expected)]
+            parts += [*map(identity_of, inputs), "expected", *map(identity_of, expected)]
         except OSError as error:
             return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
         except ValueError as error:
@@ -198,20 +197,20 @@ class RunPlanner:
         identity = sha256("\0".join(parts).encode()).hexdigest()
         return RunTask(case, spec, runner, program, options, inputs, expected, identity, overlooks_nan)
 
-    def readable(self, values: Sequence[str], runner: Runner) -> tuple[str, ...]:
+    def readable(self, values: Sequence[str]) -> tuple[str, ...]:
         """Return values as the program can read them. OSError or ValueError for a file that cannot be read or converted."""
-        return tuple(self._readable(value, runner) for value in values)
+        return tuple(map(self._readable, values))
 
-    def _readable(self, value: str, runner: Runner) -> str:
+    def _readable(self, value: str) -> str:
         """Return the value as the program can read it; a file is converted once for each content."""
-        if (file := runner.foreign(value)) is None:
+        if (file := tensor_proto(value)) is None:
             return value
         data = file.read_bytes()
         target = self.values / f"{sha256(data).hexdigest()}.npy"
         if verified(target) is None:
-            write_whole(target, runner.converted(file, data))
+            write_whole(target, converted(file, data))
             write_checksum(target, target)
-        return runner.saved(target)
+        return file_value(target)
 
     def _program(self, runner: Runner, root: Path, beside: Path, *, measured: bool) -> Path | None:
         """Return the program of a runtime, or the one next to the compiler. It is looked up once."""

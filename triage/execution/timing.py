@@ -10,6 +10,7 @@ from typing import Protocol
 
 from triage.compilers.base import Runner
 from triage.compilers.invocation import Invocation
+from triage.compilers.values import zero_of
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
@@ -187,7 +188,7 @@ def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec
             return problem.reason
     if named and device is not None:
         try:
-            return tuple(replace(spec, inputs=runner.planner.runs.readable(spec.inputs, device)) for spec in named)
+            return tuple(replace(spec, inputs=runner.planner.runs.readable(spec.inputs)) for spec in named)
         except OSError as error:
             return f"{error.filename}: {error.strerror}"
         except ValueError as error:
@@ -204,10 +205,11 @@ def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec
     functions = [function for function in module.functions() if function.attribute("sym_visibility") != '"private"']
     if len(functions) != 1 or functions[0].symbol is None:
         return "it does not have exactly one public function; name the functions under `bench` in the recipe"
-    zeros = device.zeros(tuple(value.type for value in functions[0].regions[0].blocks[0].arguments))
-    if zeros is None:
+    zeros = [zero_of(value.type) for value in functions[0].regions[0].blocks[0].arguments]
+    known = tuple(text for text in zeros if text is not None)
+    if len(known) < len(zeros):
         return "the size of an argument is not known; name inputs under `bench` in the recipe"
-    return (RunSpec(function=functions[0].symbol, inputs=zeros),)
+    return (RunSpec(function=functions[0].symbol, inputs=known),)
 
 
 def _pinned() -> list[str]:

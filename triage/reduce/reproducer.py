@@ -11,8 +11,9 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from triage.compilers.base import MODULE_PLACE, PythonFunction, Runner, StandaloneCompile
+from triage.compilers.base import MODULE_PLACE, PythonFunction, StandaloneCompile
 from triage.compilers.registry import family_of
+from triage.compilers.values import split_value
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
 from triage.model.case import Case, Expectation, RunSpec
@@ -84,7 +85,7 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
     small, values, command, runtime = reduction.small, dict[str, bytes](), tuple[str, ...](), None
     programs = runner.compilers[probe.case.compiler].runner()
     if probe.case.run and programs:
-        run = _with_portable_values(probe.case.run, programs, values)
+        run = _with_portable_values(probe.case.run, values)
         small = replace(small, run=run)
         command = task.run_command(run, MODULE_PLACE)
         if bad.release and probe.version:
@@ -135,15 +136,17 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
     )
 
 
-def _with_portable_values(run: RunSpec, programs: Runner, files: dict[str, bytes]) -> RunSpec:
+def _with_portable_values(run: RunSpec, files: dict[str, bytes]) -> RunSpec:
     """Return how the case is run with copies of its files of values, which are added to `files` by name."""
 
     def renamed(texts: Sequence[str], role: str) -> tuple[str, ...]:
         named = []
         for index, text in enumerate(texts):
-            if (path := programs.file_of(text)) is not None:
+            value = split_value(text)
+            if value.file is not None:
+                path = Path(value.file)
                 name = f"{role}_{index}{path.suffix}"
-                files[name], text = path.read_bytes(), programs.with_file(text, name)
+                files[name], text = path.read_bytes(), str(replace(value, file=name))
             named.append(text)
         return tuple(named)
 

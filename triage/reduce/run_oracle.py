@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from triage.compilers.base import Runner
+from triage.compilers.values import differences, element_of, read_value
 from triage.execution.engine import Engine
 from triage.model.case import Case, Reference
 from triage.model.outcome import Failed, Untestable
@@ -37,7 +37,6 @@ class RunOracle(Oracle):
         baseline: Baseline,
         *,
         frontend: Frontend,
-        runner: Runner,
         references: Sequence[Reference],
         kept: Path,
     ) -> None:
@@ -45,11 +44,11 @@ class RunOracle(Oracle):
         kept: folder for values.
         """
         super().__init__(engine, folder, bad, good, baseline)
-        self._frontend, self._runner, self._kept = frontend, runner, kept
+        self._frontend, self._kept = frontend, kept
         self._references = list(references)
         self._finite = self._defined = False
         self._case: Case | None = None
-        self.values = ArgumentValues(frontend, runner, kept / "values", self._computed)
+        self.values = ArgumentValues(frontend, kept / "values", self._computed)
 
     def start(self, candidate: Candidate) -> Candidate | None:
         """Take over the values of the original program, and choose the second reference.
@@ -124,7 +123,7 @@ class RunOracle(Oracle):
         return None if isinstance(results, Untestable) else results
 
     def _is_finite(self, texts: Sequence[str]) -> bool:
-        arrays = [self._runner.read(text) for text in texts]
+        arrays = [read_value(text) for text in texts]
         return all(array is not None and bool(np.isfinite(array).all()) for array in arrays)
 
     def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:
@@ -133,9 +132,9 @@ class RunOracle(Oracle):
         tolerances = dict(self._case.run.tolerances)
         if others is None or len(texts) != len(others):
             return False
-        differences = (self._runner.differences(text, other, tolerances) for text, other in zip(texts, others, strict=True))
-        return all(numbers.get("mismatches", 1) == 0 for numbers in differences)
+        compared = (differences(text, other, tolerances) for text, other in zip(texts, others, strict=True))
+        return all(numbers.get("mismatches", 1) == 0 for numbers in compared)
 
     def _short(self, text: str) -> str:
-        array = self._runner.read(text)
-        return text if array is None else self.values.text(array, self._runner.element_of(text))
+        array = read_value(text)
+        return text if array is None else self.values.text(array, element_of(text))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from triage.compilers.base import Runner
+from triage.compilers.values import array_type, element_of, file_value, read_value, value_bytes, value_text
 from triage.reduce.engine import Frontend, minimise
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate, Document, Origin
@@ -30,7 +30,6 @@ class ArgumentValues:
     """
 
     frontend: Frontend
-    runner: Runner
     folder: Path
     compute: Callable[[Document], Sequence[str] | None]
     _arrays: dict[Origin, Array | None] = field(default_factory=dict)
@@ -46,7 +45,7 @@ class ArgumentValues:
         if run is None or entry is None or len(entry.arguments) != len(run.inputs):
             return None
         for (origin, _), text in zip(entry.arguments, run.inputs, strict=True):
-            array = self.runner.read(text)
+            array = read_value(text)
             if origin is None or array is None:
                 return None
             self._arrays[origin] = array
@@ -66,19 +65,19 @@ class ArgumentValues:
         return Candidate(candidate.document, replace(candidate.case, run=replace(run, function=entry.name, inputs=known)))
 
     def text(self, array: Array, element: str | None) -> str:
-        """Return an array as a value, in a file where it has many elements. element: see `Runner.element_of`."""
-        if (text := self.runner.written(array, element)) is not None:
+        """Return an array as a value, in a file where it has many elements. element: see `element_of`."""
+        if (text := value_text(array, element)) is not None:
             return text
-        content, ending = self.runner.stored(array, element)
+        content, ending = value_bytes(array, element)
         path = self.folder / f"{sha256(content).hexdigest()[:24]}{ending}"
         if not path.is_file():
             with disk_errors("keep the values of a program"):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 write_whole(path, content)
-        return self.runner.saved(path)
+        return file_value(path)
 
     def _text(self, origin: Origin | None, type_: str) -> str | None:
-        kind = self.runner.array_type(type_)
+        kind = array_type(type_)
         array = fitted(self._array(origin), *kind[:2]) if kind else None
         return None if array is None or kind is None else self.text(array, kind[2])
 
@@ -101,7 +100,7 @@ class ArgumentValues:
             if program and texts and len(texts) == len(program[1]):
                 for other, text in zip(program[1], texts, strict=True):
                     if self._arrays.get(other) is None:
-                        self._arrays[other] = self.runner.read(text)
+                        self._arrays[other] = read_value(text)
                 return
 
     def simplify_values(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -143,13 +142,13 @@ class ArgumentValues:
 
     def _value(self, candidate: Candidate, index: int) -> Array | None:
         assert candidate.case.run is not None
-        array: Array | None = self.runner.read(candidate.case.run.inputs[index])
+        array = read_value(candidate.case.run.inputs[index])
         return array if array is not None and array.size else None
 
     def _with_value(self, candidate: Candidate, index: int, array: Array) -> Candidate:
         run = candidate.case.run
         assert run is not None
-        text = self.text(array, self.runner.element_of(run.inputs[index]))
+        text = self.text(array, element_of(run.inputs[index]))
         inputs = (*run.inputs[:index], text, *run.inputs[index + 1 :])
         return Candidate(candidate.document, replace(candidate.case, run=replace(run, inputs=inputs)))
 

@@ -175,10 +175,9 @@ class _Reducer:
         self.frontend, self.notes = frontend_for(runner, case, bad, source.path)
         stack.callback(self.frontend.close)
         folder = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
-        programs = runner.compilers[case.compiler].runner() if case.run else None
         self.final_passes = self.frontend.final_passes
         self.oracle: Oracle
-        if programs:
+        if case.run:
             references = references_for(runner, request, good)
             self.oracle = running = RunOracle(
                 runner,
@@ -187,7 +186,6 @@ class _Reducer:
                 good,
                 start,
                 frontend=self.frontend,
-                runner=programs,
                 references=references,
                 kept=self.folder.path,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from triage.compilers.iree.values import located
+from triage.compilers.values import located
 from triage.model.case import RunSpec
 from triage.model.errors import BadFiles, Problem
 from triage.recipes.document import FileKind, read_text

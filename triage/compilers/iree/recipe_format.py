@@ -10,7 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.tensor_files import read_data_folder
-from triage.compilers.iree.values import TOLERANCES, located, split_value
+from triage.compilers.values import TOLERANCES, located, split_value
 from triage.model.case import Reference, RunSpec
 from triage.model.execution import Limits
 from triage.recipes.fields import check_flag, check_word, setting

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from io import BytesIO
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from packaging.version import Version
 
 from triage.compilers.iree.installation import is_script
-from triage.compilers.iree.values import (
-    TENSOR_PROTO,
-    array_type,
-    differences,
-    element_of,
-    first_difference,
-    identity_of,
-    read_value,
-    split_value,
-    value_bytes,
-    value_text,
-)
+from triage.compilers.values import result_ending
 from triage.model.case import Case, RunSpec
 
 # The first is that of a wheel, the last the same folder as seen from the compiler beside it.
@@ -39,13 +25,11 @@ _DEVICES = {
     "metal-spirv": "metal",
 }
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
-_ARGUMENT = re.compile(r"tensor<((?:\d+x)*(?:[if]\d+|bf16))>|([if]\d+)")
 _NO_DEVICE = re.compile(r"(?:UNAVAILABLE|NOT_FOUND); (?P<reason>[^;\n]+)[^\0]*creating driver for device '(?P<device>[^']+)'")
 _UNKNOWN_FLAG = re.compile(r"flag '([\w-]+)' not recognized")
 _EXECUTABLE = re.compile(r"\bhal\.executable (?:public |private )?@([\w$.-]+)")
 _DISPATCH = re.compile(r'\butil\.func public @([\w$.-]+)\(%\w+: i32\)[^{]*\{[^\n]*iree\.benchmark = "dispatch"')
 _RESULT = re.compile(r"^result\[\d+\]: (?:hal\.buffer_view\n(?P<raw>(?:\d+x)*bf16)=)?", re.MULTILINE)
-_RAW = ".bin"  # of elements that no .npy file holds, with their type before it
 _COMPARES_NAN = Version("3.12.0.dev0")
 _SECONDS = 0.1  # of each measurement; short functions are called again and again for as long
 
@@ -64,11 +48,6 @@ class IreeRunner:
 
     def benchmark_program(self, root: Path) -> Path | None:
         return _tool(root, "iree-benchmark-module")
-
-    def zeros(self, types: Sequence[str]) -> tuple[str, ...] | None:
-        matches = [_ARGUMENT.fullmatch(text) for text in types]
-        values = tuple(match[1] or "0" for match in matches if match)
-        return values if len(values) == len(types) else None
 
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
         measuring = [f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={_SECONDS}s", *self.reporting()]
@@ -132,18 +111,6 @@ class IreeRunner:
     def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
         return [str(program), f"--module={module}", *options]
 
-    def foreign(self, value: str) -> Path | None:
-        file = split_value(value).file
-        return Path(file) if file is not None and file.endswith(TENSOR_PROTO) else None
-
-    def converted(self, file: Path, data: bytes) -> bytes:
-        from triage.compilers.iree.tensor_files import as_array_file  # parses protocol buffers
-
-        return as_array_file(file, data)
-
-    def identity(self, value: str) -> str:
-        return identity_of(value)
-
     def missing_device(self, stderr: str) -> str | None:
         match = _NO_DEVICE.search(stderr)
         return f"this machine has no device {match['device']}: {match['reason'].strip(' :')}" if match else None
@@ -153,61 +120,11 @@ class IreeRunner:
         return f"--{match[1]}" if match else None
 
     def result_files(self, stdout: str, folder: Path) -> list[Path]:
-        suffixes = (f".{match['raw']}{_RAW}" if match["raw"] else ".npy" for match in _RESULT.finditer(stdout))
-        return [folder / f"{index}{suffix}" for index, suffix in enumerate(suffixes)]
+        endings = (result_ending(match["raw"]) for match in _RESULT.finditer(stdout))
+        return [folder / f"{index}{ending}" for index, ending in enumerate(endings)]
 
     def saving(self, files: Sequence[Path]) -> list[str]:
         return [f"--output=@{file}" for file in files]
-
-    def saved(self, file: Path) -> str:
-        type_ = file.stem.rpartition(".")[2] if file.suffix == _RAW else ""
-        return f"{type_}=@{file}" if type_ else f"@{file}"
-
-    def read(self, value: str) -> Any | None:
-        import numpy as np  # slow to import, and a compile needs it rarely
-
-        if (file := self.foreign(value)) is not None:
-            return np.load(BytesIO(self.converted(file, file.read_bytes())), allow_pickle=False)
-        return read_value(value)
-
-    def element_of(self, value: str) -> str | None:
-        return element_of(value)
-
-    def written(self, array: Any, element: str | None = None) -> str | None:
-        return value_text(array, element)
-
-    def stored(self, array: Any, element: str | None = None) -> tuple[bytes, str]:
-        import numpy as np
-
-        if element is not None:
-            raw, type_ = value_bytes(array)
-            return raw, f".{type_}{_RAW}"
-        content = BytesIO()
-        np.save(content, array, allow_pickle=False)
-        return content.getvalue(), ".npy"
-
-    def array_type(self, type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
-        return array_type(type_)
-
-    def file_of(self, value: str) -> Path | None:
-        file = split_value(value).file
-        return Path(file) if file is not None else None
-
-    def with_file(self, value: str, name: str) -> str:
-        return str(replace(split_value(value), file=name))
-
-    def first_difference(self, actual: str, expected: str, closeness: tuple[float, float, bool]) -> str | None:
-        got, want = read_value(actual), read_value(expected)
-        if got is None or want is None:
-            raise ValueError(f"{expected if want is None else actual} cannot be read")
-        return first_difference(got, want, *closeness)
-
-    def differences(self, actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
-        got, want = read_value(actual), read_value(expected)
-        if got is None or want is None:
-            return {}
-        element = split_value(expected).element or {"f2": "f16", "f4": "f32", "f8": "f64"}.get(want.dtype.str[1:], "")
-        return differences(got, want, element, tolerances)
 
 
 def _tool(root: Path, name: str) -> Path | None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.recipe import IREE
-from triage.compilers.iree.values import ValueText, split_value
+from triage.compilers.values import ValueText, split_value
 from triage.model.case import Artifact, Case, Flag, Generator, Input, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits

@@ -1,12 +1,11 @@
-"""Test data of ONNX models: folders of tensors, and their conversion into arrays."""
+"""Test data of ONNX models: folders of tensors."""
 
 from __future__ import annotations
 
 import re
-from io import BytesIO
 from pathlib import Path
 
-from triage.compilers.iree.values import TENSOR_PROTO
+from triage.compilers.values import TENSOR_PROTO
 from triage.model.case import RunSpec
 from triage.model.errors import BadFiles, Problem
 
@@ -38,28 +37,3 @@ def read_data_folder(folder: Path) -> RunSpec:
         raise BadFiles([Problem(str(folder), None, None, problem) for problem in problems])
     inputs, expected = (tuple(f"@{path.absolute()}" for _, path in sorted(files[role].items())) for role in ("input", "output"))
     return RunSpec(inputs=inputs, expected=expected)
-
-
-def as_array_file(file: Path, data: bytes) -> bytes:
-    """The content of an ONNX tensor's file as that of a .npy file. ValueError when there is none of that type."""
-    import numpy as np
-
-    try:
-        import onnx
-        from google.protobuf.message import DecodeError
-        from onnx import numpy_helper
-    except ImportError as error:
-        raise ValueError(f"{file}: tensors of ONNX need a package: pip install onnx ({error})") from error
-
-    tensor = onnx.TensorProto()
-    try:
-        tensor.ParseFromString(data)
-        array = numpy_helper.to_array(tensor, str(file.parent))
-    except (DecodeError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: this is not an ONNX tensor: {error}") from error
-    if array.dtype.kind not in "biuf":  # texts, and types that numpy does not have, such as bf16
-        name = onnx.TensorProto.DataType.Name(tensor.data_type)
-        raise ValueError(f"{file}: values of the ONNX type {name} cannot be converted")
-    target = BytesIO()
-    np.save(target, array, allow_pickle=False)
-    return target.getvalue()

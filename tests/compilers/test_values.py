@@ -1,4 +1,4 @@
-"""Tensors in the notation of `iree-run-module`, flag files, and the numbers on how two results differ."""
+"""Values as recipes write them, and the numbers on how two results differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from triage.compilers.iree.values import differences, identity_of, read_value, split_value
+from triage.compilers.values import differences, identity_of, read_value, split_value, zero_of
 
 
 @pytest.mark.parametrize("text", ["", "4 5", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])
@@ -45,12 +45,18 @@ def test_the_identity_is_the_content(tmp_path: Path) -> None:
     assert identity_of(f"f32=@{tmp_path}/a") != identity_of(f"f32=@{tmp_path}/b")
 
 
-def test_differences_are_counted() -> None:
-    want = np.array([1.0, 2.0, 3.0, math.nan, math.inf, 0.0], dtype="f4")
-    got = np.array([1.00005, 2.5, math.nan, math.nan, math.inf, math.inf], dtype="f4")
-    numbers = differences(got, want, "f32", {})
+def test_differences_are_counted(tmp_path: Path) -> None:
+    np.save(tmp_path / "want.npy", np.array([1.0, 2.0, 3.0, math.nan, math.inf, 0.0], dtype="f4"))
+    np.save(tmp_path / "got.npy", np.array([1.00005, 2.5, math.nan, math.nan, math.inf, math.inf], dtype="f4"))
+    got, want = f"@{tmp_path}/got.npy", f"@{tmp_path}/want.npy"
+    numbers = differences(got, want, {})
     assert (numbers["elements"], numbers["mismatches"], numbers["nan"], numbers["inf"]) == (6, 3, 1, 1)
     assert numbers["max_abs_error"] == 0.5
     assert numbers["max_rel_error"] == 0.25
-    assert differences(got, want, "f32", {"f32": 0.6})["mismatches"] == 2
-    assert differences(got[:3], want, "f32", {}) == {}
+    assert differences(got, want, {"f32": 0.6})["mismatches"] == 2
+    assert differences("3xf32=1", want, {}) == {}
+
+
+def test_arguments_of_known_size_only_are_zeros() -> None:
+    types = ("tensor<4x8xf32>", "tensor<i64>", "f16", "tensor<2xbf16>", "tensor<?x4xf32>", "index", "!hal.buffer_view")
+    assert [zero_of(type_) for type_ in types] == ["4x8xf32", "i64", "0", "2xbf16", None, None, None]

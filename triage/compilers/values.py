@@ -1,5 +1,5 @@
-"""Values in the notation of `iree-run-module`: `2x3xf32=1 2 3 4 5 6`, `2x3xf32=@values.bin`, `@values.npy`, or `5` for an
-argument that is no tensor.
+"""Values of arguments and results as recipes write them: `2x3xf32=1 2 3 4 5 6`, `2x3xf32=@values.bin`, `@values.npy`,
+`@tensor.pb` (an ONNX tensor), or `5` for an argument that is not a tensor.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from triage.model.content import file_sha256
 
@@ -24,31 +25,32 @@ _ELEMENTS = {
     "i1": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "ui8": "u1", "ui16": "<u2", "ui32": "<u4", "ui64": "<u8",
     "f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "<u2",
 }  # fmt: skip
-_SCALAR = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
+_NAMES = {kind.lstrip("<"): name for name, kind in _ELEMENTS.items() if name not in ("i1", "bf16")}
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
 _SCALAR_TYPE = re.compile(r"[suif]+\d+\Z")
-SCALAR = ""  # the element type of a value that is no tensor
+_SCALAR = ""  # the element type of a value that is not a tensor
 _BF16 = "bf16"
 _TENSOR = re.compile(r"tensor<(?P<shape>(?:[\d?]+x)*)(?P<element>[suif]+\d+|bf16)>\Z")
 _VTENSOR = re.compile(r"!torch\.vtensor<\[(?P<shape>[\d?,\s]*)\],\s*(?P<element>[suif]+\d+|bf16)>\Z")
-_NAMES = {"i1": "i8", "i2": "i16", "i4": "i32", "i8": "i64", "u1": "ui8", "u2": "ui16", "u4": "ui32", "u8": "ui64"}
-_NAMES |= {"f2": "f16", "f4": "f32", "f8": "f64"}
 _MOST_WRITTEN = 16  # elements; more are written to a file
 _SEPARATOR = re.compile(r"[\s,\[\]]+")
-_NUMBERS = {"true": "1", "false": "0"}
-TENSOR_PROTO = ".pb"  # the suffix of ONNX tensors, which have to be converted
-# What `iree-run-module` accepts where nothing else is asked for; `relative` counts in addition, from 3.12.0 on.
+_TRUTH = {"true": "1", "false": "0"}
+TENSOR_PROTO = ".pb"
+_RAW = ".bin"  # of elements that no .npy file holds, with their type before it
+# Differences that are accepted where nothing else is asked for. `relative` counts in addition.
 TOLERANCES: Mapping[str, float] = {"f16": 1e-3, "bf16": 1e-2, "f32": 1e-4, "f64": 1e-4, "relative": 1e-5}
 
 
 @dataclass(frozen=True, slots=True)
 class ValueText:
-    """A value in parts. type: `2x3xf32`, empty where the file says it, and for a number that is no tensor; file: behind `@`;
-    literal: the elements.
-    """
+    """A value in parts."""
 
     type: str
+    """`2x3xf32`; empty where the file says it, and for a number that is not a tensor."""
     file: str | None
+    """Behind `@`."""
     literal: str
+    """The elements."""
 
     @property
     def element(self) -> str:
@@ -64,7 +66,7 @@ class ValueText:
 @lru_cache(maxsize=1 << 13)
 def split_value(text: str) -> ValueText:
     """Split a value. ValueError says what is wrong with it."""
-    if _SCALAR.match(text):
+    if _NUMBER.match(text):
         return ValueText("", None, text)
     match = _VALUE.match(text)
     kind, content = (match["type"] or "", match["content"]) if match else ("", text)
@@ -93,9 +95,48 @@ def located(text: str, folder: Path) -> str:
 def identity_of(text: str) -> str:
     """The value with the SHA-256 of its file instead of the file's name. OSError when the file cannot be read."""
     value = split_value(text)
-    if value.file is None:
-        return text
-    return f"{value.type}=@{file_sha256(value.file)}"
+    return text if value.file is None else f"{value.type}=@{file_sha256(value.file)}"
+
+
+def tensor_proto(text: str) -> Path | None:
+    """The file of a value that is an ONNX tensor, which has to be converted; None for other values."""
+    file = split_value(text).file
+    return Path(file) if file is not None and file.endswith(TENSOR_PROTO) else None
+
+
+def converted(file: Path, data: bytes) -> bytes:
+    """The content of an ONNX tensor's file as that of a .npy file. ValueError when there is none of that type."""
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+        from onnx import numpy_helper
+    except ImportError as error:
+        raise ValueError(f"{file}: tensors of ONNX need a package: pip install onnx ({error})") from error
+    tensor = onnx.TensorProto()
+    try:
+        tensor.ParseFromString(data)
+        array = numpy_helper.to_array(tensor, str(file.parent))
+    except (DecodeError, TypeError, ValueError) as error:
+        raise ValueError(f"{file}: this is not an ONNX tensor: {error}") from error
+    if array.dtype.kind not in "biuf":  # texts, and types that numpy does not have, such as bf16
+        name = onnx.TensorProto.DataType.Name(tensor.data_type)
+        raise ValueError(f"{file}: values of the ONNX type {name} cannot be converted")
+    return _npy(array)
+
+
+def _npy(array: Array) -> bytes:
+    import numpy as np
+
+    content = BytesIO()
+    np.save(content, array, allow_pickle=False)
+    return content.getvalue()
+
+
+def _loaded(source: BinaryIO) -> Array:
+    import numpy as np
+
+    array: Array = np.load(source, allow_pickle=False)
+    return array
 
 
 def read_value(text: str) -> Array | None:
@@ -103,22 +144,24 @@ def read_value(text: str) -> Array | None:
     import numpy as np
 
     value = split_value(text)
+    if (file := tensor_proto(text)) is not None:
+        return _loaded(BytesIO(converted(file, file.read_bytes())))
     try:
         if value.file is not None and not value.type:
             with Path(value.file).open("rb") as source:
-                array: Array = np.load(source, allow_pickle=False)
-            return array
+                return _loaded(source)
         match = _TYPE.match(value.type)
         if match is None:
             return np.array(float(value.literal) if set(value.literal) & set(".eE") else int(value.literal))
-        shape, element = _shape(match), match["element"].removeprefix("s")
+        shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
+        element = match["element"].removeprefix("s")
         if element not in _ELEMENTS:
             return None
         if value.file is not None:
-            array = np.fromfile(value.file, dtype=_ELEMENTS[element]).reshape(shape)
-            return _widened(array) if element == "bf16" else array
-        numbers = [_NUMBERS.get(word, word) for word in _SEPARATOR.split(value.literal) if word] or ["0"]
-        kind = np.dtype("f4" if element == "bf16" else _ELEMENTS[element])
+            array: Array = np.fromfile(value.file, dtype=_ELEMENTS[element]).reshape(shape)
+            return _widened(array) if element == _BF16 else array
+        numbers = [_TRUTH.get(word, word) for word in _SEPARATOR.split(value.literal) if word] or ["0"]
+        kind = np.dtype("f4" if element == _BF16 else _ELEMENTS[element])
         elements = np.array([float(word) if kind.kind == "f" else int(word) for word in numbers], dtype=kind)
         return np.full(shape, elements[0]) if elements.size == 1 else elements.reshape(shape)
     except (OSError, ValueError, OverflowError, EOFError):
@@ -129,29 +172,18 @@ def element_of(text: str) -> str | None:
     """The element type that `value_text` and `value_bytes` need to write a value of the same type; None for numpy's own."""
     value = split_value(text)
     if value.file is None and not value.type:
-        return SCALAR
+        return _SCALAR
     return _BF16 if value.element == _BF16 else None
-
-
-def value_bytes(array: Array) -> tuple[bytes, str]:
-    """The `bf16` numbers nearest to those of an `f32` array as raw bytes, and their type such as `2x3xbf16`."""
-    import numpy as np
-
-    bits = array.reshape(-1).astype("<f4").view("<u4").astype("<u8")
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where(np.isnan(array.reshape(-1)), 0x7FC0, rounded).astype("<u2").tobytes(), "x".join(
-        [*map(str, array.shape), _BF16]
-    )
 
 
 def value_text(array: Array, element: str | None = None) -> str | None:
     """Write a few elements, or many equal ones, as a text; None when a file is needed. element: see `element_of`."""
     import numpy as np
 
-    if element == SCALAR:
+    if element == _SCALAR:
         return str(array.item()) if array.dtype.kind == "f" else str(int(array))
     if element == _BF16:
-        array = _widened(np.frombuffer(value_bytes(array)[0], "<u2")).reshape(array.shape)
+        array = _widened(_bf16_bits(array))
     element = element or _NAMES.get(array.dtype.str[1:])
     equal = array.size > 0 and bool((array == array.flat[0]).all())
     if element is None or not np.isfinite(array).all() or not (equal or 0 < array.size <= _MOST_WRITTEN):
@@ -160,13 +192,30 @@ def value_text(array: Array, element: str | None = None) -> str | None:
     return f"{'x'.join([*map(str, array.shape), element])}={numbers}"
 
 
+def value_bytes(array: Array, element: str | None = None) -> tuple[bytes, str]:
+    """The content of a file with a value, and the end of its name, for `file_value`. element: see `element_of`."""
+    if element != _BF16:
+        return _npy(array), ".npy"
+    return _bf16_bits(array).tobytes(), f".{'x'.join([*map(str, array.shape), _BF16])}{_RAW}"
+
+
+def result_ending(raw_type: str | None) -> str:
+    """The end of the name of a file for a result. raw_type: its type where a .npy file cannot hold it."""
+    return f".{raw_type}{_RAW}" if raw_type else ".npy"
+
+
+def file_value(file: Path) -> str:
+    """The value in a file whose name ends as `value_bytes` or `result_ending` says."""
+    return f"{file.stem.rpartition('.')[2]}=@{file}" if file.suffix == _RAW else f"@{file}"
+
+
 def array_type(type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
     """The shape (None for an unknown size), the numpy type and the element type, as in `element_of`, of an MLIR type; None for
     types that no value has.
     """
     if type_ == "index" or _SCALAR_TYPE.match(type_):
         kind = _ELEMENTS.get("i64" if type_ == "index" else type_)
-        return ((), kind, SCALAR) if kind else None
+        return ((), kind, _SCALAR) if kind else None
     match = _TENSOR.match(type_) or _VTENSOR.match(type_)
     if match is None:
         return None
@@ -176,8 +225,21 @@ def array_type(type_: str) -> tuple[tuple[int | None, ...], str, str | None] | N
     return (shape, kind, _BF16 if element == _BF16 else None) if kind else None
 
 
-def _shape(match: re.Match[str]) -> tuple[int, ...]:
-    return tuple(int(size) for size in match["shape"].split("x")[:-1])
+def zero_of(type_: str) -> str | None:
+    """A value of zeros for an argument of an MLIR type; None when its size is unknown."""
+    if _SCALAR_TYPE.match(type_):
+        return "0"
+    match = _TENSOR.match(type_)
+    return f"{match['shape']}{match['element']}" if match and "?" not in match["shape"] else None
+
+
+def _bf16_bits(array: Array) -> Array:
+    """The bits of the `bf16` numbers nearest to those of an array."""
+    import numpy as np
+
+    bits = array.astype("<f4").view("<u4").astype("<u8")
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(array), 0x7FC0, rounded).astype("<u2")
 
 
 def _widened(array: Array) -> Array:
@@ -187,19 +249,21 @@ def _widened(array: Array) -> Array:
     return (array.astype("<u4") << 16).view("<f4").reshape(array.shape).astype(np.float32)
 
 
-def differences(actual: Array, expected: Array, element: str, tolerances: Mapping[str, float]) -> dict[str, float]:
+def differences(actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
     """How two results differ: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`, `max_rel_error`, and the index of the
     first mismatch as `element`.
 
-    element: the element type as IREE names it; tolerances: those that differ from the defaults. `nan` and `inf` count the
-    elements that have become so. Results of different shapes have no numbers.
+    `nan` and `inf` count the elements that have become so. Results that cannot be read, or have different shapes, have no
+    numbers. tolerances: by element type, those that differ from the defaults.
     """
     import numpy as np
 
-    if actual.shape != expected.shape:
+    read, wanted = read_value(actual), read_value(expected)
+    if read is None or wanted is None or read.shape != wanted.shape:
         return {}
+    element = split_value(expected).element or (_NAMES.get(wanted.dtype.str[1:], "") if wanted.dtype.kind == "f" else "")
     with np.errstate(all="ignore"):
-        got, want = actual.astype(np.float64, copy=False), expected.astype(np.float64, copy=False)
+        got, want = read.astype(np.float64, copy=False), wanted.astype(np.float64, copy=False)
         same = (got == want) | (np.isnan(got) & np.isnan(want))
         error = np.where(same, 0.0, np.abs(got - want))
         known = {**TOLERANCES, **tolerances}
@@ -219,16 +283,23 @@ def differences(actual: Array, expected: Array, element: str, tolerances: Mappin
     }
 
 
-def first_difference(actual: Array, expected: Array, relative: float, absolute: float, equal_nan: bool) -> str | None:
-    """Where two results differ first, as `iree-run-module` says it; None when all elements are close."""
+def first_difference(actual: str, expected: str, closeness: tuple[float, float, bool]) -> str | None:
+    """Where two results differ first; None when all elements are close. ValueError when one cannot be read.
+
+    closeness: see `RunSpec`.
+    """
     import numpy as np
 
-    if actual.shape != expected.shape:
-        sizes = ["x".join(map(str, array.shape)) for array in (actual, expected)]
+    got, want = read_value(actual), read_value(expected)
+    if got is None or want is None:
+        raise ValueError(f"{expected if want is None else actual} cannot be read")
+    if got.shape != want.shape:
+        sizes = ["x".join(map(str, array.shape)) for array in (got, want)]
         return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
-    wrong = np.flatnonzero(~np.isclose(actual, expected, rtol=relative, atol=absolute, equal_nan=equal_nan))
+    relative, absolute, equal_nan = closeness
+    wrong = np.flatnonzero(~np.isclose(got, want, rtol=relative, atol=absolute, equal_nan=equal_nan))
     if not wrong.size:
         return None
     index = int(wrong[0])
-    got, want = (f"{array.reshape(-1)[index]:g}" for array in (actual, expected))
-    return f"element at index {index} ({got}) does not match the expected ({want})"
+    shown = [f"{array.reshape(-1)[index]:g}" for array in (got, want)]
+    return f"element at index {index} ({shown[0]}) does not match the expected ({shown[1]})"
