@@ -17,16 +17,14 @@ from typing import Any, Literal
 
 import mkdocs_gen_files
 import yaml
-from pydantic import TypeAdapter
 
 import triage.report
+from triage.bisect import two_repositories
 from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.cli.exit_codes import MEANINGS
 from triage.compilers.registry import Families, recipe_families
 from triage.recipes.schema import recipe_schema
-from triage.report.registry import Report
-from triage.report.shapes import Shape
 
 
 def option_row(param: Any) -> str:
@@ -119,16 +117,13 @@ def recipe_page() -> str:
     )
 
 
-def reports() -> Iterator[type[Report]]:
-    """Yield every kind of answer that a command gives, by name."""
+def results() -> Iterator[tuple[str, Any, str]]:
+    """Yield the name of every report with the type of its result and its summary."""
     for module in pkgutil.iter_modules(triage.report.__path__, "triage.report."):
-        importlib.import_module(module.name)
-    found, waiting = {}, [Report]  # by name: a dataclass with slots leaves the class it was made from behind
-    while waiting:
-        kinds = waiting.pop().__subclasses__()
-        waiting += kinds
-        found |= {kind.__name__: kind for kind in kinds if not inspect.isabstract(kind)}
-    yield from (found[name] for name in sorted(found))
+        for name, function in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
+            if name.endswith("_document") and function.__module__ == module.name:
+                kind = next(iter(typing.get_type_hints(function, {**vars(two_repositories), **function.__globals__}).values()))
+                yield name.removesuffix("_document").replace("_", " "), kind, inspect.getdoc(function) or ""
 
 
 def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
@@ -147,8 +142,6 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
         return {"type": "array", "items": schema_of(inner[0], outer)}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"enum": [one.value for one in kind]}
-    if isinstance(kind, type) and issubclass(kind, Shape):
-        return TypeAdapter(kind).json_schema(by_alias=True)
     if not dataclasses.is_dataclass(kind) or kind in outer:
         return {"title": getattr(kind, "__name__", "value")}
     hints = typing.get_type_hints(kind)
@@ -156,22 +149,20 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
     for name in getattr(kind, "JSON_PROPERTIES", ()):
         known[name] = typing.get_type_hints(getattr(kind, name).fget)["return"]
     keys = {name: getattr(kind, "JSON_KEYS", {}).get(name, name.removesuffix("_")) for name in known}
-    properties = {key: schema_of(known[name], (*outer, kind)) for name, key in keys.items() if key}
+    properties: dict[str, Any] = {}
+    for name, key in keys.items():
+        if key is not None:
+            entry = schema_of(known[name], (*outer, kind))
+            properties |= entry["properties"] if key == "*" else {key: entry}
     return {"type": "object", "title": kind.__name__, "properties": properties}
 
 
 def json_page() -> str:
     """Return the JSON Schema of every command's answer."""
     parts = ["# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added.\n"]
-    for report in reports():
-        shape = typing.get_type_hints(report.shape)["return"]
-        if shape is Any:
-            shape = typing.get_type_hints(report)["result"]
-        if shape in (Any, Shape):  # a report that is given its value
-            continue
-        schema = schema_of(shape)
-        summary = (inspect.getdoc(report) or "").splitlines()[0]
-        parts.append(f"\n## {report.__name__}\n\n{summary}\n\n```json\n{json.dumps(schema, indent=1)}\n```\n")
+    for name, kind, summary in results():
+        schema = json.dumps(schema_of(kind), indent=1)
+        parts.append(f"\n## {name}\n\n{summary.splitlines()[0]}\n\n```json\n{schema}\n```\n")
     return "".join(parts)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from tests.bisect.letters import case_named, failure
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
 from triage.mlir.ir_reader import PassName
 from triage.model.json_form import as_json
 from triage.model.outcome import Compiled, Failed, Measured, Probe
 from triage.model.revision import Revision
-from triage.report.attribution import AttributionReport
+from triage.report.attribution import attribution_document
+from triage.report.formats import rendered
 
 CASE = case_named("case")
 GOOD = Probe(CASE, Revision("3.2.0"), "3.2.0", Compiled(), Measured(), cached=False)
@@ -48,12 +47,8 @@ DIVERGING = Attribution(
 )
 
 
-def text_of(found: Attribution, width: int = 160) -> str:
-    console = Console(width=width)
-    with console.capture() as captured:
-        for block in AttributionReport(found).blocks():
-            console.print(block)
-    return captured.get()
+def text_of(found: Attribution) -> str:
+    return rendered("text", found, attribution_document)
 
 
 def test_the_text_has_the_answer_and_the_facts() -> None:
@@ -65,7 +60,7 @@ def test_the_text_has_the_answer_and_the_facts() -> None:
 
 
 def test_the_page_escapes_compiler_output_and_loads_nothing() -> None:
-    page = AttributionReport(DIVERGING).html()
+    page = rendered("html", DIVERGING, attribution_document)
     assert EVIL not in page
     for outside in ("src=", "@import", "url("):
         assert outside not in page

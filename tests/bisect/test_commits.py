@@ -18,8 +18,8 @@ from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import CommitPosition, Timeline
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Silent
-from triage.report.bisection import BisectReport
-from triage.report.registry import rendered
+from triage.report.bisection import bisect_document
+from triage.report.formats import rendered
 from triage.toolchains.sources.base import Offer
 
 COUNT = 40
@@ -159,4 +159,4 @@ def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_ans
     letters = "P" * culprit + "F" * (COUNT - culprit)
     found, _ = bisect(timeline, letters, seconds=30.0, compare=lambda good, bad: wrong)
     assert (found.confirmed, names(timeline, found)) == (True, [culprit])
-    assert wrong.summary in rendered(BisectReport(found), "text")
+    assert wrong.summary in rendered("text", found, bisect_document)

@@ -49,12 +49,12 @@ FORMAT = '''
 
 from __future__ import annotations
 
-from triage.report.registry import Report
+from triage.report.document import Document
 
 
-def line(report: Report) -> str:
-    """The name of the report's class."""
-    return f"one line: {type(report).__name__}\\n"
+def line(result: object, document: Document) -> str:
+    """The name of the result's class."""
+    return f"one line: {type(result).__name__}\\n"
 '''
 
 PASS = '''
@@ -130,9 +130,9 @@ def test_a_family_is_a_package_and_one_line(package: Path, tmp_path: Path) -> No
 def test_a_format_is_a_module_and_one_line(package: Path, tmp_path: Path) -> None:
     (package / "triage" / "report" / "line.py").write_text(FORMAT.lstrip())
     add_line(
-        package / "triage" / "report" / "registry.py",
-        'ReportFormat("text"',
-        '    ReportFormat("line", Report, "triage.report.line:line"),',
+        package / "triage" / "report" / "formats.py",
+        '"text": "triage.report.terminal:text"',
+        '    "line": "triage.report.line:line",',
     )
     log = tmp_path / "build.log"
     log.write_text("input.mlir:1:1: error: something failed\n")

@@ -19,9 +19,9 @@ from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, Untesta
 from triage.cli.app import app
 from triage.model.outcome import Failed
 from triage.model.revision import Revision
-from triage.report.bisection import BisectReport
-from triage.report.night import NightReport
-from triage.report.registry import rendered
+from triage.report.bisection import bisect_document
+from triage.report.formats import rendered
+from triage.report.night import night_screen
 
 FOLDER = Path(__file__).parent
 
@@ -41,7 +41,7 @@ def nightly_screen() -> str:
         "other": "FFFFGGPP",
         "fine": "PPPPPPPP",
     }
-    return rendered(NightReport(replace(night_of(histories, old=1, new=4), seconds=2.0)), "text")
+    return rendered("text", replace(night_of(histories, old=1, new=4), seconds=2.0), night_screen)
 
 
 def bisect_screen() -> str:
@@ -62,7 +62,7 @@ def bisect_screen() -> str:
         cached=1,
         untestable=(UntestableRevision(Revision("1.0.0"), "does not know the flag --iree-x"),),
     )
-    return rendered(BisectReport(bisection), "text")
+    return rendered("text", bisection, bisect_document)
 
 
 SCREENS: dict[str, Callable[[], str]] = {"help": help_screen, "nightly": nightly_screen, "bisect": bisect_screen}

@@ -18,8 +18,8 @@ from triage.nightly.result import SCHEMA, CaseChangeKind, Night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import shard
 from triage.nightly.store import night_bytes, parse_night, read_night
-from triage.report.night import NightReport
-from triage.report.registry import rendered
+from triage.report.formats import rendered
+from triage.report.night import night_screen
 
 KNOWN = Expectation("class-F", since="1.1.0")
 HISTORIES = {
@@ -89,7 +89,7 @@ def night() -> Night:
 
 
 def written(night: Night) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(rendered(NightReport(night), "json"))
+    document: dict[str, Any] = json.loads(rendered("json", night, night_screen))
     return document
 
 

@@ -18,8 +18,8 @@ from triage.model.revision import Revision
 from triage.nightly.result import Night
 from triage.nightly.shards import ShardResult, merge, shard
 from triage.nightly.store import read_night
-from triage.report.night import NightReport
-from triage.report.registry import rendered
+from triage.report.formats import rendered
+from triage.report.night import night_screen
 
 HISTORIES = {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "PP", "f": "FP", "g": "UU"}
 CASES = [case_named(name) for name in HISTORIES]
@@ -85,8 +85,8 @@ def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list
         (result.folder / "reproducers" / name / "README.md").write_text(name)
         clusters = [replace(each, reproducer=f"reproducers/{each.cases[0]}") for each in night.clusters]
         reports = {"json": f"{result.folder}/nightly.json"}
-        report = NightReport(replace(night, clusters=clusters, reports=reports))
-        (result.folder / "nightly.json").write_text(rendered(report, "json"))
+        text = rendered("json", replace(night, clusters=clusters, reports=reports), night_screen)
+        (result.folder / "nightly.json").write_text(text)
         (result.folder / "nightly.md").touch()
         result.folder.rename(tmp_path / f"downloaded-{result.folder.name}")
     return sorted(tmp_path.glob("downloaded-*"))

@@ -14,10 +14,10 @@ from triage.cli.nightly import exit_of
 from triage.model.case import Expectation
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
-from triage.report.night import NightReport, night_markdown
+from triage.report.formats import rendered
+from triage.report.night import night_junit, night_markdown, night_screen
 from triage.report.night_issue import LONGEST as LONGEST_ISSUE
 from triage.report.night_issue import issue_markdown
-from triage.report.registry import rendered
 
 HISTORIES = {"worse": "PF", "other": "FG", "same": "FF", "fine": "PP", "healed": "PP", "unsteady": "PF"}
 
@@ -38,7 +38,7 @@ def changes(record: Night) -> dict[str, str]:
 
 def results(record: Night) -> dict[str, str]:
     """The result of each test case of the JUnit report."""
-    suite = ElementTree.fromstring(rendered(NightReport(record), "junit")).find("testsuite")
+    suite = ElementTree.fromstring(night_junit(record)).find("testsuite")
     assert suite is not None
     return {
         case.get("name", ""): next((child.tag for child in case if child.tag != "system-out"), "passed")
@@ -75,7 +75,7 @@ def test_a_long_night_is_short_on_a_terminal() -> None:
     many = [replace(worse, case=f"regressed-{number}") for number in range(40)]
     many += [replace(same, case=f"failing-{number}") for number in range(283)]
     many += [replace(fixed, case=f"fixed-{number}") for number in range(60)]
-    text = rendered(NightReport(replace(record, cases=many, reports={"json": "out/nightly.json"})), "text")
+    text = rendered("text", replace(record, cases=many, reports={"json": "out/nightly.json"}), night_screen)
     assert len(text.splitlines()) <= 40
     assert "40 regressed, 60 fixed, 283 failing" in text
 

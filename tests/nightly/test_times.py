@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from xml.etree import ElementTree
@@ -18,9 +19,8 @@ from triage.model.progress import Progress, Silent
 from triage.nightly.compare import case_result
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.times import compile_times
-from triage.report.night import NightReport
-from triage.report.registry import rendered
-from triage.report.shapes import as_json
+from triage.report.formats import rendered
+from triage.report.night import night_junit, night_screen
 
 CASE = case_named("case")
 OLD, MIDDLE, NEW = release_refs(3)
@@ -80,7 +80,7 @@ def night() -> Night:
 
 
 def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night: Night) -> None:
-    answer = as_json(NightReport(night).shape())
+    answer = json.loads(rendered("json", night, night_screen))
     run, missing = answer["run_times"]
     assert (run["ratio"], run["low"], run["high"], run["verdict"]) == (2.0, 1.9, 2.1, "slower")
     assert (missing["verdict"], missing["ratio"], missing["seconds"]) == (None, None, None)
@@ -92,8 +92,7 @@ def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night
 
 @pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "2")])
 def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, failures: str) -> None:
-    report = NightReport(replace(night, strict=asked))
-    suite = ElementTree.fromstring(rendered(report, "junit")).find("testsuite")
+    suite = ElementTree.fromstring(night_junit(replace(night, strict=asked))).find("testsuite")
     assert suite is not None
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
         "tests": "4",

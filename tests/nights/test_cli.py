@@ -53,7 +53,7 @@ def test_a_night_that_is_not_there_is_bad_input(home: Path, triage: Triage) -> N
 
 def test_everything_known_of_a_case_is_shown(imported: None, triage: Triage) -> None:
     shown = json.loads(triage("show", "breaks", "--format", "json").stdout)
-    assert [(run["status"], run["nights"], run["signature"]) for run in shown["runs"]] == [
+    assert [(run["status"], run["nights"], run["failure"] and run["failure"]["signature"]) for run in shown["runs"]] == [
         ("failed", 3, "legalize:x"),
         ("passed", 2, None),
     ]

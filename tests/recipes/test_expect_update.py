@@ -28,11 +28,11 @@ def updated(text: str, failures: dict[str, Failure | None], version: str | None 
 
 
 def added(update: UpdatedFile) -> list[str]:
-    return [line[1:] for line in update.diff() if line.startswith("+") and not line.startswith("+++")]
+    return [line[1:] for line in update.diff.splitlines() if line.startswith("+") and not line.startswith("+++")]
 
 
 def removed(update: UpdatedFile) -> list[str]:
-    return [line[1:] for line in update.diff() if line.startswith("-") and not line.startswith("---")]
+    return [line[1:] for line in update.diff.splitlines() if line.startswith("-") and not line.startswith("---")]
 
 
 def test_a_new_failure_gets_an_entry_from_this_version_on(folder: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_shared_list_changes_only_when_all_cases_agree(folder: Path) -> None:
     for failures in ({"n[kind=a]": TIMEOUT, "n[kind=b]": None}, {"n[kind=a]": TIMEOUT}):
         update = updated(MATRIX, failures)
         assert (update.new, update.changes) == (MATRIX, ())
-        assert [case for case, _ in update.left] == ["n[kind=a]"]
+        assert [one.case for one in update.left] == ["n[kind=a]"]
     known = MATRIX + "expect: [{failure: timeout}]\n"
     assert updated(known, {"n[kind=a]": None}).new == known
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from tests.reduce.made import CASE, reproducer
 from triage.reduce.result import Reduction
-from triage.report.reduction import ReductionReport
-from triage.report.registry import rendered
+from triage.report.formats import rendered
+from triage.report.reduction import reduction_document, reduction_issue
 from triage.report.reproducer import reproducer_files
 
 
@@ -17,8 +18,8 @@ from triage.report.reproducer import reproducer_files
 def test_a_report_shows_the_program_the_span_and_the_cost(name: str) -> None:
     made = reproducer()
     lines = "".join(f"// line {number}\n" for number in range(100))
-    report = ReductionReport(replace(made.reduction, program=lines, reproducer="out/attention-dtype-f16"), made)
-    said = rendered(report, name)
+    reduction = replace(made.reduction, program=lines, reproducer="out/attention-dtype-f16")
+    said = rendered(name, reduction, partial(reduction_document, reproducer=made))
     for words in (
         "3 operations",
         "// line 39",
@@ -32,5 +33,5 @@ def test_a_report_shows_the_program_the_span_and_the_cost(name: str) -> None:
 
 def test_the_github_format_is_the_issue_of_the_folder() -> None:
     made = reproducer()
-    assert rendered(ReductionReport(made.reduction, made), "github") == reproducer_files(made)["issue.md"]
-    assert "it compiles" in rendered(ReductionReport(Reduction(CASE, "it compiles")), "github")
+    assert reduction_issue(made.reduction, made) == reproducer_files(made)["issue.md"]
+    assert "it compiles" in reduction_issue(Reduction(CASE, "it compiles"), None)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from io import StringIO
 
 import pytest
 
 from triage.report.document import Bullets, Code, Details, Document, Facts, Heading, Paragraph, Span, Table
-from triage.report.formats import write_blocks
-from triage.report.registry import DocumentReport, rendered
+from triage.report.formats import rendered
 
 HOSTILE = '<script>alert(1)</script> @someone fixes #12 [x](http://evil) `code` | cell \x1b[2J\u202e </pre> "q"'
 
@@ -24,19 +22,18 @@ class Answer:
     class_: str = "kind"
 
 
-@dataclass(frozen=True)
-class AnswerReport(DocumentReport):
+def answer_document(result: Answer) -> Document:
     """Every kind of block, with the result's text in each place."""
+    text = result.text
+    blocks = [Heading(text), Paragraph(text), Bullets([text]), Facts([(text, text)]), Code(text, "mlir")]
+    table = Table(
+        ["a", "empty", "b"], [[text, "", Span(text, "code")], [Span(text, "bad"), "", Span(text, url="javascript:x")]]
+    )
+    return Document(text, [*blocks, table, Details(text, [Paragraph(Span(text, url="https://example.org/a"))])])
 
-    result: Answer
 
-    def document(self) -> Document:
-        text = self.result.text
-        blocks = [Heading(text), Paragraph(text), Bullets([text]), Facts([(text, text)]), Code(text, "mlir")]
-        table = Table(
-            ["a", "empty", "b"], [[text, "", Span(text, "code")], [Span(text, "bad"), "", Span(text, url="javascript:x")]]
-        )
-        return Document(text, [*blocks, table, Details(text, [Paragraph(Span(text, url="https://example.org/a"))])])
+def shown_as(form: str, text: str = HOSTILE) -> str:
+    return rendered(form, Answer(text), answer_document)
 
 
 class Reader(HTMLParser):
@@ -54,14 +51,14 @@ class Reader(HTMLParser):
 
 def test_a_page_shows_text_and_runs_nothing() -> None:
     reader = Reader()
-    reader.feed(rendered(AnswerReport(Answer(HOSTILE)), "html"))
+    reader.feed(shown_as("html"))
     assert not reader.tags & {"script", "img", "iframe"}
     assert reader.links == ["https://example.org/a"]
     assert {"h1", "h2", "p", "ul", "table", "pre", "details", "code"} <= reader.tags
 
 
 def test_markdown_keeps_text_from_being_more() -> None:
-    shown = rendered(AnswerReport(Answer(HOSTILE)), "markdown")
+    shown = shown_as("markdown")
     outside = re.sub(r"(?s)```.*?```|<summary>.*?</summary>", "", shown)
     assert not re.search(r"@(?=\w)|(?<!&)#(?=\d)", re.sub(r"(?s)`.*?`", "", shown[shown.index("<summary>") :]))
     outside = re.sub(r"``.*?``|(?<!\\)`[^`\n]*`", "", outside)
@@ -70,13 +67,10 @@ def test_markdown_keeps_text_from_being_more() -> None:
 
 @pytest.mark.parametrize("form", ["markdown", "html", "text", "json"])
 def test_no_form_passes_control_characters_on(form: str) -> None:
-    shown = rendered(AnswerReport(Answer(HOSTILE)), form)
+    shown = shown_as(form)
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", shown)
 
 
 def test_an_empty_column_is_left_out_and_the_key_is_the_keyword() -> None:
-    report = AnswerReport(Answer("x"))
-    assert "empty" not in rendered(report, "text") + rendered(report, "markdown") + rendered(report, "html")
-    stream = StringIO()
-    write_blocks(report.blocks(), stream)
-    assert '"class": "kind"' in rendered(report, "json")
+    assert "empty" not in shown_as("text", "x") + shown_as("markdown", "x") + shown_as("html", "x")
+    assert '"class": "kind"' in shown_as("json", "x")

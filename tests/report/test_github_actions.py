@@ -13,7 +13,6 @@ import pytest
 from tests.nightly.test_compare import night_of
 from triage.nightly.result import FailureCluster, Night
 from triage.report.github_actions import SUMMARY_BYTES, annotation_lines, command, outputs, show_on_github
-from triage.report.night import NightReport
 from triage.report.printable import PrintedStream
 
 EVIL = "50%\r\n::error::x\n##[error]y\n::set-output name=a::b,c:d\x1b[31m\u202e<<end"
@@ -90,7 +89,7 @@ def test_summary_and_outputs_are_appended(night: Night, tmp_path: Path, monkeypa
     for name in environment:
         (tmp_path / name).write_text("before<<x\ny\nx\n")
     hostile = replace(night, reports={"markdown": EVIL, "json": "out/nightly.json"})
-    show_on_github(NightReport(hostile), environment)
+    show_on_github(hostile, environment)
     assert len(stream.getvalue().splitlines()) == 2
     assert stream.getvalue().startswith("::error ")
     summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
@@ -107,5 +106,5 @@ def test_a_summary_fits_into_what_github_shows(night: Night, tmp_path: Path) -> 
     path = tmp_path / "summary"
     path.write_text("x" * (SUMMARY_BYTES - 5000))
     for _ in range(2):
-        show_on_github(NightReport(replace(night, cases=many)), {"GITHUB_STEP_SUMMARY": str(path)})
+        show_on_github(replace(night, cases=many), {"GITHUB_STEP_SUMMARY": str(path)})
         assert SUMMARY_BYTES - 5000 < path.stat().st_size <= SUMMARY_BYTES

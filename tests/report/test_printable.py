@@ -11,10 +11,10 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.text import Text
 
-from triage.report.formats import console_for, write_blocks
+from triage.report.junit import SuiteCase, junit_text
 from triage.report.markdown import block, cell_code, code, markdown_templates, plain
 from triage.report.printable import PrintedStream, printable, visible
-from triage.report.registry import SuiteCase, SuiteReport, rendered
+from triage.report.terminal import console_for, write_blocks
 
 CONTROLS = "".join(map(chr, [*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066, 0x200B, 0xD800, 0xFFFE]))
 NASTY = [
@@ -117,14 +117,6 @@ def test_colours_that_are_asked_for_reach_a_pipe(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("text", NASTY)
 def test_junit_is_well_formed(text: str) -> None:
-    class Suite(SuiteReport):
-        def shape(self) -> object: ...  # type: ignore[override]
-
-        def blocks(self) -> object: ...  # type: ignore[override]
-
-        def suite(self) -> tuple[str, list[SuiteCase]]:
-            failed = (text, text, text)
-            return text, [SuiteCase(text, text, 1.0, failed), SuiteCase(text, text, 1.0, skipped=text)]
-
-    document = ElementTree.fromstring(rendered(Suite(), "junit").encode())
+    cases = [SuiteCase(text, text, 1.0, (text, text, text)), SuiteCase(text, text, 1.0, skipped=text)]
+    document = ElementTree.fromstring(junit_text(text, cases).encode())
     assert document.find(".//failure").text == visible(text)  # type: ignore[union-attr]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
+from typing import ClassVar
 
 from packaging.version import Version
 
+from triage.bisect.result import ReleaseBranch
 from triage.execution.scheduler import CaseProber, ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Compiled, Failed, Outcome, Probe, Untestable
+from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
@@ -24,49 +26,108 @@ _EVERYWHERE = 0.5  # weight of a boundary where no case is known to change
 class StatusChange:
     """Two releases with different outcomes and no probe between them."""
 
-    before: Probe
-    after: Probe
+    before: Revision
+    after: Revision
+    from_: str
+    to: str
+    from_failure: Failure | None
+    to_failure: Failure | None
+
+    @classmethod
+    def between(cls, before: Probe, after: Probe) -> StatusChange:
+        """Return the change from one probe to the next."""
+        old, new = before.outcome, after.outcome
+        return cls(before.revision, after.revision, plain_status(old), plain_status(new), old.failure, new.failure)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    """Neighbours among the probed releases with one status and, where they fail, one signature."""
+    """The first and the last of neighbours among the probed releases with one status and, if they fail, one signature."""
 
-    first: Probe
-    last: Probe
+    first: str
+    last: str
+    status: str
+    failure: Failure | None
+    reason: str | None
+    """Why they are untestable."""
+
+    @property
+    def releases(self) -> str:
+        return self.first if self.first == self.last else f"{self.first} .. {self.last}"
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One case across releases, oldest first. `probes`: of the releases that were probed; `compiles`: without cache hits.
+    """One case across releases, oldest first."""
 
-    changes: passed <-> failed <-> untestable. failure_changes: from one failure class to another.
-    """
-
-    case: Case
+    about: Case
     places: tuple[Revision, ...]
     probes: tuple[Probe, ...]
+    """Of the releases that were probed."""
     compiles: int
+    """Without cache hits."""
+
+    JSON_KEYS: ClassVar = dict.fromkeys(("about", "places", "probes"))
+    JSON_PROPERTIES: ClassVar = (
+        *("case", "recipe", "changes", "failure_changes"),
+        *("statuses", "failures", "reasons", "states"),
+    )
+
+    @property
+    def case(self) -> str:
+        return self.about.name
+
+    @property
+    def recipe(self) -> str:
+        return self.about.recipe
 
     @property
     def changes(self) -> tuple[StatusChange, ...]:
-        """Neighbours among the probed releases whose statuses differ."""
-        return tuple(StatusChange(a, b) for a, b in pairwise(self.probes) if plain_status(a.outcome) != plain_status(b.outcome))
+        """Neighbours among the probed releases whose statuses differ: passed, failed or untestable."""
+        return tuple(change for change in self._steps() if change.from_ != change.to)
 
     @property
     def failure_changes(self) -> tuple[StatusChange, ...]:
         """Neighbours among the probed releases that both fail, in different classes."""
-        return tuple(
-            StatusChange(a, b)
-            for a, b in pairwise(self.probes)
-            if plain_status(a.outcome) == plain_status(b.outcome) and _state(a.outcome) != _state(b.outcome)
-        )
+        return tuple(change for change in self._steps() if change.from_ == change.to)
+
+    def _steps(self) -> Iterator[StatusChange]:
+        pairs = pairwise(self.probes)
+        return (StatusChange.between(a, b) for a, b in pairs if _state(a.outcome) != _state(b.outcome))
+
+    @property
+    def statuses(self) -> Mapping[str, str]:
+        """The status on each release that was probed."""
+        return {probe.revision.name: plain_status(probe.outcome) for probe in self.probes}
+
+    @property
+    def failures(self) -> Mapping[str, Failure | None]:
+        """The failure on each release that does not pass."""
+        return {probe.revision.name: probe.outcome.failure for probe in self.probes if plain_status(probe.outcome) != "passed"}
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why releases are untestable."""
+        return {probe.revision.name: probe.outcome.reason for probe in self.probes if probe.outcome.reason is not None}
 
     @property
     def states(self) -> tuple[HistoryState, ...]:
         """The states of the case, oldest first."""
-        groups = (tuple(probes) for _, probes in groupby(self.probes, key=lambda probe: _exact_state(probe.outcome)))
-        return tuple(HistoryState(probes[0], probes[-1]) for probes in groups)
+        states = []
+        for (status, _), group in groupby(self.probes, key=lambda probe: _exact_state(probe.outcome)):
+            first, *_, last = (*group,) * 2
+            outcome = first.outcome
+            states.append(HistoryState(first.revision.name, last.revision.name, status, outcome.failure, outcome.reason))
+        return tuple(states)
+
+
+@dataclass(frozen=True, slots=True)
+class Histories:
+    """The result of `triage history`."""
+
+    cases: Sequence[History]
+    branches: Sequence[ReleaseBranch] = ()
+    """Those of releases where a status changes."""
 
 
 def plain_status(outcome: Outcome) -> str:
@@ -141,7 +202,7 @@ def histories(
     revisions = tuple(ref.revision for ref in refs)
     return tuple(
         History(
-            case=case,
+            about=case,
             places=revisions,
             probes=tuple(probes[key] for key in sorted(probes) if key[0] == case.name),
             compiles=compiles[case.name],

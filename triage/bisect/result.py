@@ -10,7 +10,6 @@ from triage.git_history import Branch
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failure, Verdict
 from triage.model.revision import Commit, Revision
-from triage.model.shapes import Shape
 from triage.recipes.expectations import matches
 
 CONFIDENCE = 0.995  # posterior probability of a culprit
@@ -62,7 +61,7 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True)
-class Pin(Shape):
+class Pin:
     """A submodule that a commit moved, with the commits before and after."""
 
     path: str
@@ -106,7 +105,7 @@ class BranchRevision(Revision):
 
 
 @dataclass(frozen=True)
-class ReleaseBranch(Shape):
+class ReleaseBranch:
     """A branch that a release lies on, with the commit of the main line that it starts from."""
 
     name: str
@@ -125,7 +124,7 @@ class ReleaseBranch(Shape):
 
 
 @dataclass(frozen=True)
-class RankedChanges(Shape):
+class RankedChanges:
     """The changes between two revisions, the most suspicious first; nothing was built."""
 
     suspects: tuple[RankedChange, ...]
@@ -139,7 +138,7 @@ class RankedChanges(Shape):
 
 
 @dataclass(frozen=True)
-class OtherFailure(Shape):
+class OtherFailure:
     """A revision with another failure than the one that the bisect searches for."""
 
     revision: Revision
@@ -147,7 +146,7 @@ class OtherFailure(Shape):
 
 
 @dataclass(frozen=True)
-class UntestableRevision(Shape):
+class UntestableRevision:
     """A revision that could not be tested."""
 
     revision: Revision
@@ -155,7 +154,7 @@ class UntestableRevision(Shape):
 
 
 @dataclass(frozen=True)
-class Transition(Shape):
+class Transition:
     """Two revisions between which a case broke, its failure changed, or was fixed."""
 
     before: Revision
@@ -173,7 +172,7 @@ class Transition(Shape):
 
 
 @dataclass(frozen=True)
-class Bisection(Shape):
+class Bisection:
     """The answer of a bisect and how it was found."""
 
     case: str

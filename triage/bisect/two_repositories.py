@@ -15,6 +15,7 @@ from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 from triage.bisect.candidates import BisectRange, ReleaseCandidates, commit_note
 from triage.bisect.history import plain_status
@@ -167,13 +168,32 @@ _CHANGED = {  # by whether the new compiler with the old model has the new state
 
 @dataclass(frozen=True, slots=True)
 class TwoRepositories:
-    """The answer: a bisect for each repository that changed it; without an answer `undecided` has the reason."""
+    """The answer: a bisect for each repository that changed it; without an answer `undecided` has the reason.
+
+    In JSON it begins with the keys of the compiler's bisect, or of the model's where only the model changed.
+    """
 
     changed: ChangedSide | None
     combinations: tuple[Combination, ...]
     compiler: Bisection | None = None
     model: Bisection | None = None
     undecided: Bisection | None = None
+
+    JSON_KEYS: ClassVar = {"changed": "moved", "combinations": "corners", "undecided": None, "first": "*"}
+    JSON_PROPERTIES: ClassVar = ("first", "status", "confirmed")
+
+    @property
+    def first(self) -> Bisection:
+        return self.bisections[0]
+
+    @property
+    def status(self) -> Answer:
+        """The least precise of the bisects."""
+        return max((bisection.status for bisection in self.bisections), key=list(Answer).index)
+
+    @property
+    def confirmed(self) -> bool:
+        return all(bisection.confirmed for bisection in self.bisections)
 
     @property
     def bisections(self) -> tuple[Bisection, ...]:

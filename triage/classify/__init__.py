@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triage.classify.diagnose import Diagnosis, diagnose
-from triage.classify.log_file import classify_log, open_log
+from triage.classify.log_file import ClassifiedLog, ClassifiedLogs, classify_log, open_log
 from triage.classify.passes import NO_PASS, FailingPass, PassScanner
 from triage.classify.rules import Rule, RuleSet
 from triage.classify.rules_file import load_rules, packaged_rules
@@ -11,6 +11,8 @@ from triage.classify.scanner import Scanner
 
 __all__ = [
     "NO_PASS",
+    "ClassifiedLog",
+    "ClassifiedLogs",
     "Diagnosis",
     "FailingPass",
     "PassScanner",

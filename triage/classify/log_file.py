@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,6 +31,21 @@ def open_log(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedLog:
+    """A log with its failures, the root cause first."""
+
+    log: str
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedLogs:
+    """The result of `triage classify`."""
+
+    logs: Sequence[ClassifiedLog]
 
 
 def classify_log(

@@ -21,8 +21,8 @@ from triage.cli.options import (
     slower_metric,
 )
 from triage.execution.judge import Metric
-from triage.report.attribution import AttributionReport
-from triage.report.registry import write_report
+from triage.report.attribution import attribution_document, write_attribution
+from triage.report.formats import write_report
 
 
 @command
@@ -41,7 +41,7 @@ def attribute(
         bool, typer.Option("--phases/--no-phases", help="Compare the program after each phase too (two compiles per phase).")
     ] = True,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write attribution.html to this folder.")] = None,
-    output: Annotated[str, format_option(AttributionReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Find the pass after which the IR of two compilers diverges.
 
@@ -72,10 +72,9 @@ def attribute(
             if time_metric == Metric.RUN_SECONDS:
                 kernel = slower_kernel(runner, chosen, ends, SECONDS)
         found = compare(judging, chosen, older, newer, clone, Depth(phases=phases), kernel)
-    report = AttributionReport(found)
-    write_report(report, output)
+    write_report(output, found, attribution_document)
     if out:
-        typer.echo(f"written: {report.write_page(out)}", err=output != "text")
+        typer.echo(f"written: {write_attribution(found, out)}", err=output != "text")
     if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK
     return exit_without_answer([found.cause])

@@ -14,8 +14,8 @@ from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.scheduler import ProbeJob
 from triage.execution.statistics import Pace
 from triage.model.errors import BadInput, Interrupted
-from triage.report.benchmark import BenchmarkReport
-from triage.report.registry import write_report
+from triage.report.benchmark import benchmark_document
+from triage.report.formats import write_report
 
 
 @command
@@ -41,7 +41,7 @@ def bench(
     threshold: Annotated[float, typer.Option(min=0.0, help="Smallest change that counts, 0.05 for five percent.")] = 0.05,
     time: Annotated[str, typer.Option(metavar="DURATION", help="Measure for at most this long.")] = "60s",
     dry_run: DryRunOption = False,
-    output: Annotated[str, format_option(BenchmarkReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Measure the run time of compiled programs side by side.
 
@@ -69,9 +69,9 @@ def bench(
         try:
             result = benchmark.run()
         except (KeyboardInterrupt, Interrupted):
-            write_report(BenchmarkReport(benchmark.result(stopped=True)), output)
+            write_report(output, benchmark.result(stopped=True), benchmark_document)
             raise
-    write_report(BenchmarkReport(result), output)
+    write_report(output, result, benchmark_document)
     paces = {series.comparison.pace for series in result.series if series.comparison}
     if Pace.SLOWER in paces:
         return Exit.FOUND

@@ -31,11 +31,12 @@ from triage.cli.options import (
     format_option,
 )
 from triage.execution.judge import Metric
+from triage.execution.results import Forecast, forecast
 from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput
-from triage.report.bisection import BisectReport, TwoRepositoriesReport
-from triage.report.forecast import Forecast, ForecastReport, forecast
-from triage.report.registry import write_report
+from triage.report.bisection import bisect_document, two_repositories_document
+from triage.report.forecast import forecast_document
+from triage.report.formats import write_report
 from triage.toolchains.home import home_path
 
 if TYPE_CHECKING:  # the search needs numpy, which is slow to import
@@ -114,7 +115,7 @@ def bisect(
     jobs: JobsOption = None,
     executor: ExecutorOption = None,
     dry_run: ForecastOption = False,
-    output: Annotated[str, format_option(BisectReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Find the release that brought a failure (with --repo the commit), or with --find fix the one that fixed it.
 
@@ -142,18 +143,18 @@ def bisect(
 
         request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, metric is None, build, _asked)
         if dry_run:
-            write_report(_forecast(request, *_in_order(find, good, bad)), output)
+            write_report(output, _forecast(request, *_in_order(find, good, bad)), forecast_document)
             return Exit.OK
         if models:
             both = _bisect_two(request, models, good, bad)
-            write_report(TwoRepositoriesReport(both), output)
+            write_report(output, both, two_repositories_document)
             return _exit_of(both.bisections)
         with _measuring(request, good, bad, metric, threshold) if metric else nullcontext(request) as request:
             if interactive:
                 bisection = _interactive(request, *_in_order(find, good, bad), resume=resume)
             else:
                 bisection = _bisect(request, *_in_order(find, good, bad), recipe)
-    write_report(BisectReport(bisection), output)
+    write_report(output, bisection, bisect_document)
     return _exit_of([bisection])
 
 
@@ -212,7 +213,7 @@ def _bisect_two(request: BisectRequest, models: ModelHistory, good: str | None, 
     return bisect_two(request, models, old, new)
 
 
-def _forecast(request: BisectRequest, before: str | None, after: str | None) -> ForecastReport:
+def _forecast(request: BisectRequest, before: str | None, after: str | None) -> Forecast:
     """Return which candidates are known and how many probes the bisect makes at most."""
     from triage.bisect.candidates import CommitCandidates
     from triage.bisect.plan import candidates_of
@@ -222,14 +223,14 @@ def _forecast(request: BisectRequest, before: str | None, after: str | None) -> 
     if isinstance(candidates, CommitCandidates):
         cost = candidates.cost()
         again = 2 * confirmations(request.confidence)
-        return ForecastReport(Forecast([], cost.builds + cost.downloads + again, cost.text))
+        return Forecast([], cost.builds + cost.downloads + again, cost.text)
     closed = candidates.closed()
     jobs = [ProbeJob(request.case, candidates.ref(index)) for index in range(len(candidates)) if index not in closed]
     # Where the ends are not named, up to three changes are confirmed: where it broke, changed and went.
     pairs = 1 if before and after else 3
     again = 2 * confirmations(request.confidence)
     what = "confirm the pair around the change" if pairs == 1 else "confirm the pairs around up to three changes"
-    return forecast(request.runner, jobs, more=again * pairs, what=f"that includes {again * pairs} to {what}")
+    return forecast(request.runner, jobs, more=again * pairs, remark=f"that includes {again * pairs} to {what}")
 
 
 def _advice(request: BisectRequest, before: str | None, after: str | None, recipe: Path) -> tuple[str | None, str | None]:

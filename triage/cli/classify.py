@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
-from triage.classify import classify_log, load_rules, open_log
+from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_rules, open_log
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.cli.screen import AppContext, print_stderr
-from triage.model.outcome import Failure
 from triage.model.progress import Task
-from triage.report.registry import write_report
-from triage.report.runs import ClassifyReport
+from triage.report.classify import classify_document
+from triage.report.formats import write_report
 
 _MIB = 1 << 20
 
@@ -30,7 +29,7 @@ def classify(
         list[Path] | None,
         typer.Option("--rules", metavar="FILE", help="YAML file with failure classes of your own; repeatable."),
     ] = None,
-    output: Annotated[str, format_option(ClassifyReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Name the failures in compiler output or a CI log, the root cause first.
 
@@ -42,19 +41,19 @@ def classify(
     """
     app: AppContext = context.obj
     known = load_rules(rules or [])
-    failures: dict[str, tuple[Failure, ...]] = {}
+    found: list[ClassifiedLog] = []
     with app.progress() as progress:
         size = sum(path.stat().st_size for path in logs or [] if path.is_file())
         task = progress.task("read", total=size / _MIB or None)
         if not logs:
             if sys.stdin.isatty():
                 print_stderr("reading a log from standard input; end it with Ctrl-D")
-            failures["-"] = classify_log(sys.stdin.buffer, known, _Advance(task), "standard input")
+            found.append(ClassifiedLog("-", classify_log(sys.stdin.buffer, known, _Advance(task), "standard input")))
         for path in logs or []:
             with open_log(path) as stream:
-                failures[str(path)] = classify_log(stream, known, _Advance(task), str(path))
-    write_report(ClassifyReport(failures), output)
-    return Exit.FOUND if any(failures.values()) else Exit.OK
+                found.append(ClassifiedLog(str(path), classify_log(stream, known, _Advance(task), str(path))))
+    write_report(output, ClassifiedLogs(found), classify_document)
+    return Exit.FOUND if any(log.failures for log in found) else Exit.OK
 
 
 class _Advance:

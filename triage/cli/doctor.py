@@ -9,9 +9,8 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.compilers.registry import Families
 from triage.execution.machine import Grade, MachineCheck, checkup
-from triage.report.answer import Answer
 from triage.report.document import Paragraph, Span, Style, Table
-from triage.report.registry import write_report
+from triage.report.formats import write_answer
 
 _STYLES: dict[Grade, Style] = {Grade.GOOD: "good", Grade.WEAK: "warning", Grade.BROKEN: "bad"}
 
@@ -26,7 +25,7 @@ class Checkup:
 
 
 @command
-def doctor(output: Annotated[str, format_option(Answer)] = "text") -> Exit:
+def doctor(output: Annotated[str, format_option()] = "text") -> Exit:
     """Check this machine: disk, memory, uv, releases, caches. Exit 4 when compiling cannot work."""
     checks = checkup(Families())
     broken = any(check.grade is Grade.BROKEN for check in checks)
@@ -35,5 +34,5 @@ def doctor(output: Annotated[str, format_option(Answer)] = "text") -> Exit:
         advice = f"  ({check.advice})" if check.advice else ""
         rows.append((Span(check.grade.value, _STYLES[check.grade]), check.check, check.found + advice))
     verdict = Paragraph(Span("not ready", "bad") if broken else "ready")
-    write_report(Answer(Checkup(checks, not broken), [Table(["", "", ""], rows), verdict], "This machine"), output)
+    write_answer(output, Checkup(checks, not broken), [Table(["", "", ""], rows), verdict], "This machine")
     return Exit.ENVIRONMENT if broken else Exit.OK

@@ -15,11 +15,11 @@ from triage.compilers.registry import updated_config
 from triage.execution.judge import status_of
 from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Compiled, Failed, Failure, Probe, Status, Untestable
+from triage.model.outcome import Compiled, Failed, Probe, Status, Untestable
 from triage.recipes.expect_update import updated_expectations
-from triage.recipes.observed import ObservedCase, UpdatedFile
-from triage.report.expectations import UpdateReport
-from triage.report.registry import write_report
+from triage.recipes.observed import ExpectationUpdate, LeftCase, ObservedCase, UpdatedFile
+from triage.report.expectations import update_document
+from triage.report.formats import write_report
 from triage.toolchains.home import disk_errors, write_whole
 
 app = typer.Typer(no_args_is_help=True, help="Update the lists of known failures.")
@@ -41,7 +41,7 @@ def update(
     jobs: JobsOption = None,
     fresh: FreshOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes as a diff and write nothing.")] = False,
-    output: Annotated[str, format_option(UpdateReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Rewrite the lists of known failures to match the results of a toolchain.
 
@@ -69,8 +69,9 @@ def update(
         if file.new != file.old:
             with disk_errors(f"write {file.path}"):
                 write_whole(file.path, file.new)
-    reasons = [(name, reason) for name, reason in doubts.items() if reason]
-    write_report(UpdateReport(ref.revision, files, reasons, dry_run=dry_run), output)
+    left = [LeftCase(name, reason) for name, reason in doubts.items() if reason]
+    left += [one for file in files for one in file.left]
+    write_report(output, ExpectationUpdate(ref.revision, files, left, written=not dry_run), update_document)
     return Exit.OK
 
 
@@ -90,16 +91,12 @@ def _updated(
     for source in dict.fromkeys(case.source for case in cases):
         own = [case for case in cases if case.source == source]
         certain = [probes[case.name] for case in own if not doubts[case.name]]
-        observed = [ObservedCase(probe.case, probe.version, _failure(probe)) for probe in certain]
+        observed = [ObservedCase(probe.case, probe.version, probe.outcome.failure) for probe in certain]
         if suites:
             files.append(updated_config(suites, source, observed, prune=prune))
         elif observed:
             files.append(updated_expectations(source, observed, len(own) - len(observed)))
     return files
-
-
-def _failure(probe: Probe) -> Failure | None:
-    return probe.outcome.failure if isinstance(probe.outcome, Failed) else None
 
 
 def _doubt(probe: Probe) -> str | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.bisect.history import History, histories
+from triage.bisect.history import Histories, History, histories
+from triage.bisect.result import ReleaseBranch
 from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import (
@@ -23,10 +24,11 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.execution.engine import Engine
+from triage.execution.results import forecast
 from triage.execution.scheduler import ProbeJob
-from triage.report.forecast import forecast
-from triage.report.history import HistoryReport
-from triage.report.registry import write_report
+from triage.report.forecast import forecast_document
+from triage.report.formats import write_report
+from triage.report.history import history_document
 
 if TYPE_CHECKING:
     from triage.git_history import Branch
@@ -51,7 +53,7 @@ def history(
         Path | None,
         typer.Option(metavar="DIR", help="Clone of the compiler: list the cherry-picks of releases where a status changes."),
     ] = None,
-    output: Annotated[str, format_option(HistoryReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
 
@@ -65,7 +67,7 @@ def history(
     with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         bounds = [rev for rev in (since, until) if rev]
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
-        families = []
+        found: list[History] = []
         planned: list[ProbeJob] = []
         branches: list[Branch] = []
         for family in bounded or dict.fromkeys(case.compiler for case in cases):
@@ -74,15 +76,15 @@ def history(
             if dry_run:
                 planned += [ProbeJob(case, ref, fresh, after=runner.after) for case in family_cases for ref in refs]
                 continue
-            found = histories(runner, family_cases, refs, share=1.0 if every else _SHARE, after=runner.after)
-            families.append(([ref.revision.name for ref in refs], found))
-            branches += read_branches_of(runner, repo, found) if repo else ()
+            own = histories(runner, family_cases, refs, share=1.0 if every else _SHARE, after=runner.after)
+            found += own
+            branches += read_branches_of(runner, repo, own) if repo else ()
         if dry_run:
             what = None if every else "most releases between two with the same status are left out"
-            write_report(forecast(runner, planned, what=what), output)
+            write_report(output, forecast(runner, planned, remark=what), forecast_document)
             return Exit.OK
-    write_report(HistoryReport(families, branches), output)
-    code = exit_for_probes(probe for _, found in families for history in found for probe in history.probes)
+    write_report(output, Histories(found, [ReleaseBranch.of(branch) for branch in branches]), history_document)
+    code = exit_for_probes(probe for history in found for probe in history.probes)
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
 
 
@@ -91,10 +93,10 @@ def read_branches_of(runner: Engine, repo: Path, found: Sequence[History]) -> Se
     from triage.bisect.plan import BisectRequest, range_end
     from triage.git_history import Timeline, read_branches
 
-    changes = [(history.case, change) for history in found for change in history.changes]
+    changes = [(history.about, change) for history in found for change in history.changes]
     if not changes:
         return ()
     request = BisectRequest(runner, changes[0][0], repo)
-    names = dict.fromkeys(probe.revision.name for _, change in changes for probe in (change.before, change.after))
+    names = dict.fromkeys(end.name for _, change in changes for end in (change.before, change.after))
     timeline = Timeline(request.repository)
     return read_branches(timeline, [(name, range_end(request, name).commit) for name in names])

@@ -15,10 +15,11 @@ from triage.bisect.search import answer, confirm
 from triage.bisect.session import Session
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Compiled, Failed, Outcome, Untestable, Verdict
-from triage.report.elements import duration_text, plural, progress_bar
-from triage.report.formats import console_for
+from triage.report.elements import duration_text, plural
+from triage.report.terminal import console_for
 
 _SHOWN = 6  # suspects in the table
+_BAR = 16  # columns
 HELP = """  Enter   compile the case at the proposed revision
   good    it compiles, or runs as it should
   bad     it has the failure that is bisected
@@ -106,7 +107,7 @@ def _show(session: Session, proposed: int, out: Console) -> None:
     for index, chance in ranked[:_SHOWN]:
         revision = search.range.suspect(index)
         name = Text(revision.name, style="bold")
-        table.add_row(progress_bar(chance), f"{chance:.1%}", name, revision.date or "", revision.subject or "")
+        table.add_row(_bar(chance), f"{chance:.1%}", name, revision.date or "", revision.subject or "")
     out.print(table)
     revision = search.range.revision(proposed)
     out.print(Text.assemble("next: ", (revision.name, "bold"), f" {revision.subject or ''}"))
@@ -132,3 +133,8 @@ def _finish(session: Session, out: Console) -> Bisection:
             if not confirm(search):
                 out.print("  the probes contradict earlier ones", style="yellow")
     return answer(search)
+
+
+def _bar(share: float) -> Text:
+    full = round(share * _BAR)
+    return Text("█" * full, style="cyan").append("░" * (_BAR - full), style="dim")

@@ -13,7 +13,7 @@ from triage.nightly.budget import Budget
 from triage.nightly.investigation import Investigation
 from triage.nightly.run import NightRun
 from triage.nightly.steps import STEPS, InvestigationSetting
-from triage.report.attribution import AttributionReport
+from triage.report.attribution import write_attribution
 from triage.report.reproducer import write_reproducer
 
 
@@ -47,7 +47,7 @@ def investigation(
         words,
         again,
         write_reproducer=write_reproducer,
-        write_page=lambda found, folder: AttributionReport(found).write_page(folder),
+        write_page=write_attribution,
         repo=repo,
         project_file=project,
         failure_names=frozenset(failure_names()),

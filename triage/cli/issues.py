@@ -19,9 +19,9 @@ from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.nightly.issues import IssueChange, failures_of, plan
 from triage.nightly.result import cluster_id
 from triage.nightly.store import read_night
-from triage.report.issues import IssuesReport, issue_body
+from triage.report.formats import write_report
+from triage.report.issues import issue_body, issues_document
 from triage.report.printable import visible
-from triage.report.registry import write_report
 
 _TITLE = 250  # characters; GitHub takes 256
 app = typer.Typer(no_args_is_help=True, help="Keep the issues of a GitHub repository in step with nights.")
@@ -43,7 +43,7 @@ def sync(
     apply: Annotated[bool, typer.Option("--apply", help="Change the issues (default: only list the changes).")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Make at most this many changes; the next run makes the others.")] = 10,
     label: Annotated[str, typer.Option(help="Label of the issues that are kept in step.")] = "triage",
-    output: Annotated[str, format_option(IssuesReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Open, comment, reopen and close the issues of a repository by the failures of a night.
 
@@ -75,7 +75,7 @@ def sync(
         note = "without GITHUB_TOKEN, issues of all authors are taken for this program's"
         planned = replace(planned, notes=(*planned.notes, note))
     if not apply:
-        write_report(IssuesReport(planned), output)
+        write_report(output, planned, issues_document)
         return Exit.OK
     done: list[IssueChange] = []
     try:
@@ -85,7 +85,7 @@ def sync(
     finally:
         _store(f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/", done)
         left = (*planned.changes[len(done) :], *planned.left)
-        write_report(IssuesReport(replace(planned, changes=tuple(done), left=left, applied=True)), output)
+        write_report(output, replace(planned, changes=tuple(done), left=left, applied=True), issues_document)
     return Exit.OK
 
 

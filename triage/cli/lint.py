@@ -18,8 +18,8 @@ from triage.lint.check import LintResult
 from triage.lint.check import lint as lint_case
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput
-from triage.report.lint import LintReport
-from triage.report.registry import write_report
+from triage.report.formats import write_report
+from triage.report.lint import lint_document, lint_sarif
 
 _RECIPES = (".yaml", ".yml")
 
@@ -50,7 +50,7 @@ def lint(
         bool,
         typer.Option("--graph", help="Print devices and transfers as a Mermaid flowchart instead of the findings."),
     ] = False,
-    output: Annotated[str, format_option(LintReport)] = "text",
+    output: Annotated[str, format_option("sarif")] = "text",
 ) -> Exit:
     """Find mistakes in a program before compiling it: devices, affinities, chains, shapes, types.
 
@@ -82,7 +82,7 @@ def lint(
     if graph:
         typer.echo("".join(answer.graph for answer in answers), nl=False)
     else:
-        write_report(LintReport(LintResult(answers, rules)), output)
+        write_report(output, LintResult(answers, rules), lint_document, sarif=lint_sarif)
     if unreadable:
         raise BadInput("\n".join(map(str, unreadable)))
     return Exit.FOUND if any(answer.has_errors for answer in answers) else Exit.OK

@@ -31,6 +31,7 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.cli.screen import print_stderr
+from triage.execution.results import forecast
 from triage.execution.scheduler import ProbeJob
 from triage.execution.statistics import Pace
 from triage.model.case import Case
@@ -38,9 +39,9 @@ from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import shard
-from triage.report.forecast import forecast
-from triage.report.night import NightReport, write_reports
-from triage.report.registry import write_report
+from triage.report.forecast import forecast_document
+from triage.report.formats import write_report
+from triage.report.night import write_night, write_reports
 
 _THRESHOLD = 0.05  # the smallest change of a run time that counts
 
@@ -92,7 +93,7 @@ def nightly(
     fresh: FreshOption = False,
     trust: TrustOption = False,
     dry_run: ForecastOption = False,
-    output: Annotated[str, format_option(NightReport)] = "text",
+    output: Annotated[str, format_option("junit")] = "text",
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
 
@@ -122,7 +123,8 @@ def nightly(
         if dry_run:
             planned = [ProbeJob(case, ref, fresh, after=runner.after) for case in cases for ref in (new, old)]
             later = "then those of --bisect, --reduce and --investigate for each new failure"
-            write_report(forecast(runner, planned, what=later if bisect or reduce or investigate else None), output)
+            remark = later if bisect or reduce or investigate else None
+            write_report(output, forecast(runner, planned, remark=remark), forecast_document)
             return Exit.OK
         run = NightRun(runner, cases, new, old, part, strict, flaky_in_nights())
         run.total = len(selection.cases) if part else 0
@@ -136,7 +138,7 @@ def nightly(
             if bisect:
                 run.phase = "bisects"
                 run.bisect(run.finder(repo, project), bench_seconds)
-            report = reports.write()
+            night = reports.write()
             if out and (investigate or reduce):
                 from triage.cli.investigate import investigation
 
@@ -148,19 +150,19 @@ def nightly(
                 # The reports are rewritten after each step, so that they are complete whenever the run is killed.
                 for _ in steps.run():
                     reports.write()
-                report = reports.write()
-    store_night(report.result, out)
-    publish(report, output, github=github)
-    return exit_of(report.result)
+                night = reports.write()
+    store_night(night, out)
+    publish(night, output, github=github)
+    return exit_of(night)
 
 
-def publish(report: NightReport, output: str, *, github: bool) -> None:
+def publish(night: Night, output: str, *, github: bool) -> None:
     """Print the report of a night, and show it in GitHub Actions."""
-    write_report(report, output)
+    write_night(output, night)
     if github:
         from triage.report.github_actions import show_on_github
 
-        show_on_github(report, os.environ)
+        show_on_github(night, os.environ)
 
 
 def exit_of(night: Night) -> Exit:
@@ -186,12 +188,12 @@ class NightReports:
     github: bool
     add: Callable[[Night], Night] = lambda night: night
 
-    def write(self, stopped: str | None = None) -> NightReport:
-        """Write the files and return the report. A case that cannot be shown is reported as an internal error."""
+    def write(self, stopped: str | None = None) -> Night:
+        """Write the files and return the night. A case that cannot be shown is reported as an internal error."""
         if self.out is not None:
             self.run.write_logs(self.out)
         night = self.add(self.run.night(stopped))
-        return write_reports(night, self.out) if self.out else NightReport(night)
+        return write_reports(night, self.out) if self.out else night
 
     @contextmanager
     def partial(self) -> Iterator[None]:
@@ -204,9 +206,9 @@ class NightReports:
             if isinstance(error, KeyboardInterrupt | Interrupted):
                 stopped = "interrupted"
             try:
-                report = self.write(stopped)
-                store_night(report.result, self.out)
-                publish(report, self.output, github=self.github)
+                night = self.write(stopped)
+                store_night(night, self.out)
+                publish(night, self.output, github=self.github)
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
             raise

@@ -13,7 +13,7 @@ from triage.cli.nights import store_night
 from triage.cli.options import GitHubOption, format_option
 from triage.nightly.shards import ShardResult, copy_files, merge
 from triage.nightly.store import read_night
-from triage.report.night import NightReport, write_reports
+from triage.report.night import write_reports
 
 
 @command
@@ -25,7 +25,7 @@ def nightly_merge(
         bool, typer.Option("--allow-missing", help="Report a night with missing shards, marked as partial.")
     ] = False,
     github: GitHubOption = False,
-    output: Annotated[str, format_option(NightReport)] = "text",
+    output: Annotated[str, format_option("junit")] = "text",
 ) -> Exit:
     """Join the results of a nightly's shards into one report, as one machine would have written it.
 
@@ -38,7 +38,7 @@ def nightly_merge(
     night = merge(shards, allow_missing=allow_missing)
     if out:
         copy_files(shards, out)
-    report = write_reports(night, out) if out else NightReport(night)
-    store_night(report.result, out)
-    publish(report, output, github=github)
-    return exit_of(report.result)
+    night = write_reports(night, out) if out else night
+    store_night(night, out)
+    publish(night, output, github=github)
+    return exit_of(night)

@@ -17,12 +17,11 @@ from triage.cli.screen import print_stderr
 from triage.model.errors import BadInput, TriageError
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
-from triage.report.answer import Answer
 from triage.report.document import Paragraph
 from triage.report.elements import plural
-from triage.report.night import NightReport
-from triage.report.nights import PrunedNights, StoredNightsReport, stored_nights
-from triage.report.registry import write_report
+from triage.report.formats import write_answer, write_report
+from triage.report.night import write_night
+from triage.report.nights import PrunedNights, nights_document, stored_nights
 from triage.toolchains.home import open_home, write_whole
 
 if TYPE_CHECKING:  # numpy is slow to import
@@ -74,11 +73,11 @@ def flaky_in_nights() -> Callable[[str], bool]:
 
 @app.command("list")
 @command
-def list_nights(output: Annotated[str, format_option(StoredNightsReport)] = "text") -> Exit:
+def list_nights(output: Annotated[str, format_option()] = "text") -> Exit:
     """List stored nights, the oldest first."""
     store = open_nights()
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    write_report(StoredNightsReport(stored_nights(sorted_nights(store), size)), output)
+    write_report(output, stored_nights(sorted_nights(store), size), nights_document)
     return Exit.OK
 
 
@@ -86,11 +85,11 @@ def list_nights(output: Annotated[str, format_option(StoredNightsReport)] = "tex
 @command
 def show_night(
     night: Annotated[str, typer.Argument(metavar="[NIGHT]", help=f"{_NIGHT}.")] = "latest",
-    output: Annotated[str, format_option(NightReport)] = "text",
+    output: Annotated[str, format_option("junit")] = "text",
 ) -> Exit:
     """Print the report of a stored night."""
     store = open_nights()
-    write_report(NightReport(_named(sorted_nights(store), night, store)[1]), output)
+    write_night(output, _named(sorted_nights(store), night, store)[1])
     return Exit.OK
 
 
@@ -100,7 +99,7 @@ def prune_nights(
     nights: Annotated[list[str] | None, typer.Argument(metavar="[NIGHT...]", help=f"{_NIGHT}.")] = None,
     keep: Annotated[int | None, typer.Option("--keep", min=1, metavar="N", help="Keep the newest N nights.")] = None,
     older: Annotated[str | None, typer.Option("--older-than", metavar="DURATION", help="Remove older nights: 90d.")] = None,
-    output: Annotated[str, format_option(Answer)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Remove stored nights."""
     if not nights and keep is None and older is None:
@@ -118,7 +117,7 @@ def prune_nights(
     ]
     store.remove(doomed)
     shape = PrunedNights(sorted(doomed), len(stored) - len(doomed))
-    write_report(Answer(shape, [*removed, Paragraph(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")]), output)
+    write_answer(output, shape, [*removed, Paragraph(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")])
     return Exit.OK
 
 

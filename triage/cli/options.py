@@ -15,7 +15,7 @@ from triage.execution.judge import Match, Metric, any_failure, same_class, same_
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 from triage.recipes.values import parse_duration
-from triage.report.registry import Report, format_names
+from triage.report.formats import FORMATS
 
 SECONDS = 60.0  # for which each probe of a time is measured at most
 
@@ -115,12 +115,12 @@ def rev_option(*names: str, text: str) -> Any:
     return typer.Option(*names, metavar="REV", help=text, autocompletion=complete_revision)
 
 
-def format_option(report: type[Report], only: tuple[str, ...] = ()) -> Any:
-    """Return the `--format` option of a command that answers with this kind of report, or with `only` some formats.
+def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
+    """Return the `--format` option of a command. more: formats that only its result has; only: instead of all others.
 
     A format that is not available is refused before the command does anything.
     """
-    names = only or format_names(report)
+    names = only or (*FORMATS, *more)
 
     def check(name: str) -> str:
         if name not in names:

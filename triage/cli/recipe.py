@@ -21,10 +21,9 @@ from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.family import RecipeStart
 from triage.recipes.schema import recipe_schema
 from triage.recipes.starter import new_recipe, with_questions
-from triage.report.answer import Answer
 from triage.report.document import Paragraph, Table
 from triage.report.elements import plural
-from triage.report.registry import write_report
+from triage.report.formats import write_answer
 from triage.toolchains.home import disk_errors
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
@@ -75,24 +74,24 @@ class NewRecipe:
 
 @app.command()
 @command
-def validate(paths: RecipePaths, output: Annotated[str, format_option(Answer)] = "text") -> Exit:
+def validate(paths: RecipePaths, output: Annotated[str, format_option()] = "text") -> Exit:
     """Check recipes without running anything. Print every mistake with file:line:column and what to write instead."""
     try:
         cases = load_cases(paths)
     except BadFiles as error:
         if output != "json":
             raise
-        write_report(Answer(Validation(0, list(error.problems)), ()), output)
+        write_answer(output, Validation(0, list(error.problems)), ())
         return Exit.USAGE
     recipes = plural(len({case.source for case in cases}), "recipe")
     text = Paragraph(f"{recipes}, {plural(len(cases), 'case')}, no problems")
-    write_report(Answer(Validation(len(cases), []), [text]), output)
+    write_answer(output, Validation(len(cases), []), [text])
     return Exit.OK
 
 
 @app.command()
 @command
-def schema(output: Annotated[str, format_option(Answer, ("json",))] = "json") -> Exit:  # noqa: ARG001 - only JSON
+def schema(output: Annotated[str, format_option(only=("json",))] = "json") -> Exit:  # noqa: ARG001 - only JSON
     """Print the JSON Schema of recipe files, for editors."""
     typer.echo(json.dumps(recipe_schema(recipe_families()), indent=2))
     return Exit.OK
@@ -100,7 +99,7 @@ def schema(output: Annotated[str, format_option(Answer, ("json",))] = "json") ->
 
 @app.command("list")
 @command
-def list_(paths: RecipePaths, output: Annotated[str, format_option(Answer)] = "text") -> Exit:
+def list_(paths: RecipePaths, output: Annotated[str, format_option()] = "text") -> Exit:
     """List the cases of recipes."""
     cases = load_cases(paths)
     rows = []
@@ -110,7 +109,7 @@ def list_(paths: RecipePaths, output: Annotated[str, format_option(Answer)] = "t
     listed = [
         ListedCase(case.recipe, case.name, case.summary, case.target.backend, case.target.chip, case.phase) for case in cases
     ]
-    write_report(Answer(CaseList(listed), [Table(["case", "target", "summary"], rows)], "Cases"), output)
+    write_answer(output, CaseList(listed), [Table(["case", "target", "summary"], rows)], "Cases")
     return Exit.OK
 
 
@@ -152,7 +151,7 @@ def new(
     ] = None,
     block: Annotated[int | None, typer.Option(min=1, help="Program to use, of several in the text.")] = None,
     line: Annotated[int | None, typer.Option(min=1, help="Command line to use, of several in the text.")] = None,
-    output: Annotated[str, format_option(Answer)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Write a commented recipe to start from.
 
@@ -197,7 +196,7 @@ def new(
     values = NewRecipe(
         str(path), str(start.input), list(start.left_out), list(start.notes), list(tried.results), list(reported), *start.expect
     )
-    write_report(Answer(values, [Paragraph(str(path))]), output)
+    write_answer(output, values, [Paragraph(str(path))])
     if start.copied is not None:
         print_stderr(f"the program was copied into {start.input}")
     if start.left_out:

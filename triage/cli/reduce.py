@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,13 +25,14 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.execution.judge import Metric
+from triage.execution.results import forecast
 from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput
 from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import ReductionRequest, reduce_case
-from triage.report.forecast import forecast
-from triage.report.reduction import ReductionReport
-from triage.report.registry import write_report
+from triage.report.forecast import forecast_document
+from triage.report.formats import write_report
+from triage.report.reduction import reduction_document, reduction_issue
 from triage.report.reproducer import folder_for, write_reproducer
 
 
@@ -54,7 +56,7 @@ def reduce(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the best program of an interrupted run of the same reduction.")
     ] = False,
-    output: Annotated[str, format_option(ReductionReport)] = "text",
+    output: Annotated[str, format_option("github")] = "text",
 ) -> Exit:
     """Reduce the program of a failing case to a minimal reproducer.
 
@@ -74,7 +76,8 @@ def reduce(
         better = runner.registry.resolve(good, chosen.compiler) if good else None
         if dry_run:
             planned = [ProbeJob(chosen, ref) for ref in (bad, better) if ref]
-            write_report(forecast(runner, planned, what="then the candidates; their number depends on the program"), output)
+            remark = "then the candidates; their number depends on the program"
+            write_report(output, forecast(runner, planned, remark=remark), forecast_document)
             return Exit.OK
         if followed == Metric.RUN_SECONDS:
             raise BadInput("run_seconds cannot be reduced: each step would be measured for a minute; bisect it instead")
@@ -83,5 +86,6 @@ def reduce(
         if reduction.reason is None:
             found = reproducer_of(runner, reduction, bad)
             reduction = replace(found.reduction, reproducer=str(write_reproducer(found, out)))
-    write_report(ReductionReport(reduction, found), output)
+    issue = partial(reduction_issue, reproducer=found)
+    write_report(output, reduction, partial(reduction_document, reproducer=found), github=issue)
     return Exit.OK if found else exit_without_answer([reduction.cause])

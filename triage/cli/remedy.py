@@ -24,8 +24,8 @@ from triage.cli.options import (
 )
 from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput
-from triage.report.registry import write_report
-from triage.report.remedy import RemedyReport, planned_lines
+from triage.report.formats import write_report
+from triage.report.remedy import planned_lines, remedy_document
 
 
 @command
@@ -49,7 +49,7 @@ def remedy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the candidates; only the failing case is compiled.")
     ] = False,
-    output: Annotated[str, format_option(RemedyReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
@@ -89,7 +89,7 @@ def remedy(
                 typer.echo(line)
             return Exit.OK
         found = find_remedies(runner, request)
-    write_report(RemedyReport(found), output)
+    write_report(output, found, remedy_document)
     if found.failure is None:
         return exit_without_answer([found.cause])
     return Exit.OK if found.remedies else Exit.INCONCLUSIVE

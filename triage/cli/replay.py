@@ -11,10 +11,10 @@ import typer
 from triage.cli.context import check_compilers, failure_names, open_runner, select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import FreshOption, JobsOption, format_option, rev_option
-from triage.reduce.replay import Replay, open_reproducers
+from triage.reduce.replay import Replay, Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
-from triage.report.registry import write_report
-from triage.report.replay import ReplayReport, Replays
+from triage.report.formats import write_report
+from triage.report.replay import replay_document
 
 
 @command
@@ -27,7 +27,7 @@ def replay(
     ] = None,
     jobs: JobsOption = None,
     fresh: FreshOption = False,
-    output: Annotated[str, format_option(ReplayReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Compile reproducers again and report whether each still fails in the same way.
 
@@ -47,7 +47,7 @@ def replay(
     revs_of = {selection.family: selection.revs for selection in select_families(cases, toolchain)} if toolchain else None
     with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         replays = replay_all(runner, reproducers, revs_of, after=runner.after)
-    write_report(ReplayReport(Replays(replays)), output)
+    write_report(output, Replays(replays), replay_document)
     return _exit_of(replays)
 
 

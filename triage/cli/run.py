@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,9 +20,10 @@ from triage.cli.options import (
     format_option,
     rev_option,
 )
+from triage.execution.results import RunResults, run_result
 from triage.execution.scheduler import ProbeJob
-from triage.report.registry import write_report
-from triage.report.runs import RunReport
+from triage.report.formats import write_report
+from triage.report.runs import run_document, run_junit
 
 
 @command
@@ -39,7 +41,7 @@ def run(
     fresh: FreshOption = False,
     show_all: Annotated[bool, typer.Option("--all", help="Show the cases that pass everywhere, too.")] = False,
     dry_run: DryRunOption = False,
-    output: Annotated[str, format_option(RunReport)] = "text",
+    output: Annotated[str, format_option("junit")] = "text",
 ) -> Exit:
     """Compile every case on every toolchain and report failures.
 
@@ -64,10 +66,7 @@ def run(
                 typer.echo(line)
             return Exit.OK
         probes = {(probe.case.name, probe.revision.name): probe for probe in runner.probe_all(probe_jobs)}
-    families = []
-    for family_cases, refs in selections:
-        names = [ref.revision.name for ref in refs]
-        families.append((names, [(case.name, [probes[case.name, name] for name in names]) for case in family_cases]))
-    report = RunReport(families, show_all)
-    write_report(report, output)
-    return exit_for_probes(report.probes)
+    ordered = [probes[case.name, ref.revision.name] for cases, refs in selections for case in cases for ref in refs]
+    result = RunResults([run_result(probe) for probe in ordered])
+    write_report(output, result, partial(run_document, show_all=show_all), junit=run_junit)
+    return exit_for_probes(ordered)

@@ -34,7 +34,7 @@ class LiveBars:
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        from triage.report.formats import console_for
+        from triage.report.terminal import console_for
 
         columns = (
             SpinnerColumn(),

@@ -13,8 +13,7 @@ from triage.cli.nights import open_nights
 from triage.cli.options import format_option
 from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
-from triage.report.answer import Answer
-from triage.report.registry import write_report
+from triage.report.formats import write_report
 from triage.toolchains.home import open_home
 
 
@@ -22,20 +21,20 @@ from triage.toolchains.home import open_home
 def site(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("public"),
     show: Annotated[bool, typer.Option("--open", help="Open the first page in a browser.")] = False,
-    output: Annotated[str, format_option(Answer)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Write a static site of all stored nights.
 
     The pages need no server: open `index.html`, or publish the folder, for example with GitHub Pages.
     """
-    from triage.report.site import Site, site_report  # templates and arrays are slow to import
+    from triage.report.site import Site, site_document  # templates and arrays are slow to import
 
     evidence = ResultCache(open_home() / "evidence.db", print_stderr)
     try:
         written = Site(open_nights(), out, evidence).write()
     finally:
         evidence.close()
-    write_report(site_report(written), output)
+    write_report(output, written, site_document)
     if show:
         webbrowser.open((out / "index.html").absolute().as_uri())
     return Exit.OK

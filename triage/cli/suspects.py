@@ -18,8 +18,8 @@ from triage.execution.engine import Engine
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure
-from triage.report.registry import write_report
-from triage.report.suspects import SuspectsReport
+from triage.report.formats import write_report
+from triage.report.suspects import suspects_document
 
 if TYPE_CHECKING:  # the prior needs numpy, which is slow to import
     from triage.bisect.pass_evidence import PassEvidence
@@ -44,7 +44,7 @@ def suspects(
     case: CaseOption = None,
     backend: Annotated[str | None, typer.Option(help="Backend that a log is about, such as rocm.")] = None,
     project: ProjectOption = None,
-    output: Annotated[str, format_option(SuspectsReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
 
@@ -81,7 +81,7 @@ def suspects(
         placed.append(replace(change, branch=place or None))
     summary = evidence.summary if evidence else None
     count, lines = len(span) + len(undone), tuple(map(ReleaseBranch.of, branches))
-    write_report(SuspectsReport(RankedChanges(tuple(placed), count, failure, summary, lines)), output)
+    write_report(output, RankedChanges(tuple(placed), count, failure, summary, lines), suspects_document)
     return Exit.OK
 
 

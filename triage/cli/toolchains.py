@@ -18,9 +18,8 @@ from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.revision import Revision, Toolchain
 from triage.recipes.values import parse_size
-from triage.report.answer import Answer
 from triage.report.document import Facts, Paragraph, Span, Table
-from triage.report.registry import write_report
+from triage.report.formats import write_answer
 from triage.toolchains.install_cache import prune as prune_home
 from triage.toolchains.install_cache import stored, stored_builders
 from triage.toolchains.registry import ToolchainRef
@@ -101,7 +100,7 @@ def list_(
     families: Annotated[
         list[str] | None, typer.Argument(metavar="[FAMILY...]", help="iree, triton, command:PACKAGE (default: all known).")
     ] = None,
-    output: Annotated[str, format_option(Answer)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """List the releases of the package index and show which are installed."""
     with open_runner(context.obj, ()) as runner:
@@ -125,7 +124,7 @@ def list_(
     size = sum(toolchain.bytes for toolchain in toolchains)
     rows = [(release.family, release.name, Span("yes", "good") if release.installed else "") for release in releases]
     count = Paragraph(f"{len(toolchains)} installed, {size / _GIB:.1f} GiB")
-    write_report(Answer(ReleaseList(releases, size), [Table(["family", "release", "installed"], rows), count]), output)
+    write_answer(output, ReleaseList(releases, size), [Table(["family", "release", "installed"], rows), count])
     return Exit.OK
 
 
@@ -134,7 +133,7 @@ def list_(
 def install(
     context: typer.Context,
     revs: Revs,
-    output: Annotated[str, format_option(Answer)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
     with open_runner(context.obj, ()) as runner:
@@ -146,7 +145,7 @@ def install(
     failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
     ready = [toolchain for toolchain in answers.values() if isinstance(toolchain, Toolchain)]
     lines = [Facts([(toolchain.revision.name, str(toolchain.root)) for toolchain in ready])]
-    write_report(Answer(InstallAnswer([_summary(toolchain) for toolchain in ready], failures), lines), output)
+    write_answer(output, InstallAnswer([_summary(toolchain) for toolchain in ready], failures), lines)
     for message in failures.values():
         print_stderr(f"triage: {message}")
     return Exit.ENVIRONMENT if failures else Exit.OK
@@ -157,7 +156,7 @@ def install(
 def info(
     context: typer.Context,
     rev: Annotated[str, typer.Argument(metavar="REV", help="The toolchain.", autocompletion=complete_revision)] = "installed",
-    output: Annotated[str, format_option(Answer)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
     family, text = _split(rev)
@@ -181,7 +180,7 @@ def info(
         dialects=dialects,
         flags=sorted(known.flags),
     )
-    write_report(Answer(description, [Facts(rows)], summary.name), output)
+    write_answer(output, description, [Facts(rows)], summary.name)
     return Exit.OK
 
 
@@ -192,7 +191,7 @@ def prune(
     keep: Annotated[
         str, typer.Option(help="Size to keep, such as 8GiB; 0 removes every toolchain that is not in use.")
     ] = "8GiB",
-    output: Annotated[str, format_option(Answer)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay.
 
@@ -211,7 +210,7 @@ def prune(
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
         lines.append(Paragraph(f"removed {_name(toolchain.folder, home)}  {toolchain.bytes >> 20} MiB, last used {used}"))
     lines.append(Paragraph(f"{left / _GIB:.1f} GiB left"))
-    write_report(Answer(PruneAnswer([_name(toolchain.folder, home) for toolchain in removed], left), lines), output)
+    write_answer(output, PruneAnswer([_name(toolchain.folder, home) for toolchain in removed], left), lines)
     return Exit.OK
 
 

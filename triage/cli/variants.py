@@ -13,8 +13,8 @@ from triage.cli.options import JobsOption, RecipePath, SuiteOption, format_optio
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.remedy.variants import compare_variants, neighbourhood, varied
-from triage.report.registry import write_report
-from triage.report.variants import VariantsReport
+from triage.report.formats import write_report
+from triage.report.variants import variants_document
 
 
 @command
@@ -34,7 +34,7 @@ def variants(
         ),
     ] = None,
     jobs: JobsOption = None,
-    output: Annotated[str, format_option(VariantsReport)] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Compile variants of a failing case and report which keys decide whether it fails.
 
@@ -57,7 +57,7 @@ def variants(
     with open_runner(context.obj, chosen, jobs) as runner:
         ref = runner.registry.resolve(toolchain, chosen[0].compiler)
         found = compare_variants(runner, chosen, ref, about)
-    write_report(VariantsReport(found), output)
+    write_report(output, found, variants_document)
     if found.failure is not None:
         return Exit.OK
     return exit_without_answer(variant.cause for variant in found.results if variant.cause)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import ClassVar
 
 from triage.execution.engine import Engine
-from triage.execution.statistics import LEAST, LOOKS, Comparison, Pace, compare_times
+from triage.execution.statistics import CONFIDENCE, LEAST, LOOKS, Comparison, Pace, compare_times
 from triage.execution.timing import Program, compile_program, dispatch_programs, functions_of
 from triage.model.case import Case, RunSpec
+from triage.model.revision import Revision
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
@@ -33,9 +35,7 @@ class Configuration:
 
 @dataclass(slots=True)
 class Series:
-    """The times of one function in one configuration, in seconds. reason: why there are none; program, spec: what is
-    measured; peak_mb: the most memory that a run used.
-    """
+    """The times of one function in one configuration, in seconds."""
 
     configuration: Configuration
     function: str
@@ -43,12 +43,42 @@ class Series:
     spec: RunSpec | None = None
     samples: list[float] = field(default_factory=list)
     peak_mb: float | None = None
+    """The most memory that a run used."""
     reason: str | None = None
+    """Why there are no times."""
     comparison: Comparison | None = None
+    """With the baseline."""
+
+    JSON_KEYS: ClassVar = {**dict.fromkeys(("configuration", "program", "spec", "comparison")), "case_name": "case"}
+    JSON_PROPERTIES: ClassVar = ("case_name", "toolchain", "median", "ratio", "low", "high", "verdict")
+
+    @property
+    def case_name(self) -> str:
+        return self.configuration.case.name
+
+    @property
+    def toolchain(self) -> Revision:
+        return self.configuration.ref.revision
 
     @property
     def median(self) -> float | None:
         return median(self.samples) if self.samples else None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.comparison.ratio if self.comparison else None
+
+    @property
+    def low(self) -> float | None:
+        return self.comparison.low if self.comparison else None
+
+    @property
+    def high(self) -> float | None:
+        return self.comparison.high if self.comparison else None
+
+    @property
+    def verdict(self) -> Pace | None:
+        return self.comparison.pace if self.comparison else None
 
     def measure(self, runner: Engine, *, keep: bool = True) -> None:
         """Add one sample, or the reason why there is none. keep: false for a run that only warms up."""
@@ -64,17 +94,50 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """Times of all configurations. baseline: the configuration that the others are compared with; seconds: duration of the
-    measurement; stopped: it was interrupted.
-    """
+    """Times of all configurations."""
 
     configurations: tuple[Configuration, ...]
     functions: tuple[str, ...]
     series: tuple[Series, ...]
     baseline: Configuration
+    """The configuration that the others are compared with."""
     threshold: float
+    """The smallest change that counts."""
     seconds: float
+    """Duration of the measurement."""
     stopped: bool = False
+    """The measurement was interrupted."""
+
+    JSON_KEYS: ClassVar = {
+        **dict.fromkeys(("configurations", "functions", "baseline")),
+        "series": "results",
+        "baseline_row": "baseline",
+        "stopped": "partial",
+    }
+    JSON_PROPERTIES: ClassVar = ("baseline_row", "confidence", "sizes")
+
+    @property
+    def baseline_row(self) -> Series | None:
+        """The first times of the baseline."""
+        return next(self.rows(self.baseline), None)
+
+    @property
+    def confidence(self) -> float:
+        """The probability that an interval holds the true ratio."""
+        return CONFIDENCE
+
+    @property
+    def sizes(self) -> list[Mapping[str, object]]:
+        """The size of each compiled program, and how many kernels its functions start."""
+        compiled = [(one, program) for one in self.configurations if (program := self.program(one))]
+        return [
+            {"case": one.case.name, "toolchain": one.ref.revision, "bytes": program.bytes, "dispatches": program.dispatches}
+            for one, program in compiled
+        ]
+
+    def peak_mb(self, configuration: Configuration) -> float | None:
+        """Return the most memory that a run of a configuration used."""
+        return max((row.peak_mb for row in self.rows(configuration) if row.peak_mb), default=None)
 
     def of(self, configuration: Configuration, function: str) -> Series | None:
         """Return the series in one cell of the table."""

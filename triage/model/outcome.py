@@ -85,6 +85,9 @@ class Compiled:
     """
 
     warnings: tuple[Failure, ...] = ()
+    failure: ClassVar[None] = None
+    reason: ClassVar[None] = None
+    flaky: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,8 @@ class Failed:
     failure: Failure
     others: tuple[Failure, ...] = ()
     flaky: bool = False
+    reason: ClassVar[None] = None
+    warnings: ClassVar[tuple[Failure, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,8 @@ class Untestable:
     cause: Cause
     reason: str
     failure: Failure | None = None
+    flaky: ClassVar[bool] = False
+    warnings: ClassVar[tuple[Failure, ...]] = ()
 
 
 Outcome = Compiled | Failed | Untestable

@@ -15,7 +15,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.recipes.document import LOADER, FileKind, read_text
 from triage.recipes.expectations import applies, matches
-from triage.recipes.observed import ExpectationChange, ObservedCase, UpdatedFile
+from triage.recipes.observed import ExpectationChange, LeftCase, ObservedCase, UpdatedFile
 from triage.recipes.values import yaml_text
 
 _KIND = FileKind("recipe", "`triage recipe new` writes one to start from")
@@ -49,7 +49,7 @@ def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: i
     text = read_text(path, _KIND) if path.exists() else ""
     edits = _YamlEdits(text)
     changes: list[ExpectationChange] = []
-    left: list[tuple[str, str]] = []
+    left: list[LeftCase] = []
     for key, observed in lists.items():
         entries = edits.entries(key)
         version = observed[0].version
@@ -64,7 +64,7 @@ def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: i
         new = [entry for entry in observed if entry.failure and not any(matches(item, entry.failure) for _, item in holding)]
         kinds = {entry.failure.failure_class for entry in new if entry.failure}
         if new and (len(new) < len(observed) or len(kinds) > 1 or (shared and untested)):
-            left += [(entry.case.name, _DIFFER) for entry in new]
+            left += [LeftCase(entry.case.name, _DIFFER) for entry in new]
         elif new and new[0].failure:
             edits.append(key, _entry(new[0].failure, version))
             changes.append(ExpectationChange(_cases_of(new), None, new[0].failure.failure_class))

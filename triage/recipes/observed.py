@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
+from typing import ClassVar
 
 from triage.model.case import Case
 from triage.model.outcome import Failure
+from triage.model.revision import Revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,41 @@ class ExpectationChange:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftCase:
+    """A case whose known failures stay as they are, and why."""
+
+    case: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class UpdatedFile:
-    """A file with its changes. left: cases that it cannot describe, with the reason."""
+    """A file with its changes."""
 
     path: Path
     old: str
     new: str
     changes: tuple[ExpectationChange, ...] = ()
-    left: tuple[tuple[str, str], ...] = ()
+    left: tuple[LeftCase, ...] = ()
+    """Cases that it cannot describe."""
 
-    def diff(self) -> Iterator[str]:
-        """Yield the lines of a unified diff, without line ends."""
+    JSON_KEYS: ClassVar = {"old": None, "new": None, "left": None}
+    JSON_PROPERTIES: ClassVar = ("diff",)
+
+    @property
+    def diff(self) -> str:
+        """The changes as a unified diff."""
         name = str(self.path)
         old, new = self.old.splitlines(), self.new.splitlines()
-        return unified_diff(old, new, f"{name} (old)", f"{name} (new)", lineterm="")
+        return "\n".join(unified_diff(old, new, f"{name} (old)", f"{name} (new)", lineterm=""))
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationUpdate:
+    """Files with known failures as the results of a toolchain change them."""
+
+    toolchain: Revision
+    files: Sequence[UpdatedFile]
+    left: Sequence[LeftCase]
+    written: bool
+    """False with `--dry-run`."""

@@ -166,6 +166,13 @@ class Replay:
         return any(version.status is not ReplayState.UNTESTABLE for version in asked)
 
 
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Reproducers that were compiled again."""
+
+    reproducers: Sequence[Replay]
+
+
 def replay(
     runner: Engine,
     reproducers: Sequence[RecordedReproducer],

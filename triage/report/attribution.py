@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -12,45 +11,36 @@ from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
 from triage.model.execution import Stage
 from triage.report.document import Block, Code, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import failure_text, plural, revision_text
-from triage.report.registry import DocumentReport
+from triage.report.formats import rendered
 from triage.toolchains.home import disk_errors, write_whole
 
 _MAX_LINES = 80  # of IR
 _MAX_NAMES = 6
 
 
-@dataclass(frozen=True)
-class AttributionReport(DocumentReport):
-    """Where two compilers diverge over a case."""
+def attribution_document(found: Attribution) -> Document:
+    """Show the pass after which two compilers diverge, with the IR of both."""
+    answer = sentence(found)
+    blocks: list[Block] = [Paragraph([Span(found.case.name, "strong"), ": ", answer]), Facts(list(_facts(found)))]
+    if found.phases:
+        blocks.append(_phase_table(found))
+    excerpt = found.persistent.excerpt if found.persistent else None
+    if excerpt:
+        lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
+        good, bad = found.good.revision.name, found.bad.revision.name
+        title = f"IR after {found.passes[0]}: - {good}, + {bad}"
+        blocks += [Heading(title, 3), Code("\n".join(lines[:_MAX_LINES]), "diff")]
+        if len(lines) > _MAX_LINES or excerpt.cut:
+            blocks.append(Paragraph(Span("the rest is left out", "dim")))
+    return Document(f"{found.case.name}: {answer}", blocks)
 
-    result: Attribution
 
-    def document(self) -> Document:
-        found = self.result
-        blocks: list[Block] = [
-            Paragraph([Span(found.case.name, "strong"), ": ", sentence(found)]),
-            Facts(list(_facts(found))),
-        ]
-        if found.phases:
-            blocks.append(_phase_table(found))
-        excerpt = found.persistent.excerpt if found.persistent else None
-        if excerpt:
-            lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
-            good, bad = found.good.revision.name, found.bad.revision.name
-            blocks += [
-                Heading(f"IR after {found.passes[0]}: - {good}, + {bad}", 3),
-                Code("\n".join(lines[:_MAX_LINES]), "diff"),
-            ]
-            if len(lines) > _MAX_LINES or excerpt.cut:
-                blocks.append(Paragraph(Span("the rest is left out", "dim")))
-        return Document(f"{found.case.name}: {sentence(found)}", blocks)
-
-    def write_page(self, folder: Path) -> Path:
-        """Write `attribution.html` into a folder and return its path."""
-        path = folder / "attribution.html"
-        with disk_errors(f"write the page to {folder}"):
-            write_whole(path, self.html())
-        return path
+def write_attribution(found: Attribution, folder: Path) -> Path:
+    """Write `attribution.html` into a folder and return its path."""
+    path = folder / "attribution.html"
+    with disk_errors(f"write the page to {folder}"):
+        write_whole(path, rendered("html", found, attribution_document))
+    return path
 
 
 def sentence(found: Attribution) -> str:

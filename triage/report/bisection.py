@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from triage.bisect.result import Answer, Bisection, BisectKind, Combination, Suspect, Transition
-from triage.report.branches import branch_facts
+from triage.bisect.result import Answer, Bisection, BisectKind, Combination, ReleaseBranch, Suspect, Transition
+from triage.git_history.branches import MatchedBy, origin_text
 from triage.report.document import Block, Bullets, Document, Facts, Inline, Paragraph, Span
 from triage.report.elements import failure_text, headline_text, numbers_text, plural, revision_text
-from triage.report.registry import DocumentReport
 
-if TYPE_CHECKING:  # they import numerics, which the reports do not need
+if TYPE_CHECKING:  # it imports numerics, which the reports do not need
     from triage.bisect.two_repositories import TwoRepositories
 
 _UNTESTABLE_SHOWN = 8
@@ -21,18 +19,30 @@ _SUSPECTS_SHOWN = 10
 _NAMES_SHOWN = 12
 
 
-@dataclass(frozen=True, slots=True)
-class BisectReport(DocumentReport):
-    """A bisect's answer with what it rests on."""
+def bisect_document(result: Bisection) -> Document:
+    """Show a bisect's answer with what it rests on."""
+    verdict = Span(_verdict(result), "warning" if result.status is Answer.INCONCLUSIVE else "strong")
+    blocks: list[Block] = [Paragraph([Span(result.case, "strong"), ": ", verdict]), Facts(list(_facts(result)))]
+    blocks += [Paragraph(step) for step in _next_steps(result)]
+    return Document(f"Bisect of {result.case}", blocks)
 
-    result: Bisection
 
-    def document(self) -> Document:
-        is_open = self.result.status is Answer.INCONCLUSIVE
-        verdict = Span(_verdict(self.result), "warning" if is_open else "strong")
-        blocks: list[Block] = [Paragraph([Span(self.result.case, "strong"), ": ", verdict]), Facts(list(_facts(self.result)))]
-        blocks += [Paragraph(step) for step in _next_steps(self.result)]
-        return Document(f"Bisect of {self.result.case}", blocks)
+def branch_facts(branches: Iterable[ReleaseBranch]) -> list[tuple[str, str]]:
+    """Return the branches of releases, each with its commits and what they are cherry-picks of."""
+    facts = []
+    for branch in branches:
+        picks = sum(own.matched_by not in (None, MatchedBy.MERGE.name.lower()) for own in branch.commits)
+        lines = [
+            f"{branch.name} left the main line at {branch.start.name} ({branch.start.date}): "
+            f"{plural(len(branch.commits), 'commit')} of its own, {plural(picks, 'cherry-pick')}"
+        ]
+        for own in branch.commits[:_NAMES_SHOWN]:
+            way = MatchedBy[own.matched_by.upper()] if own.matched_by else None
+            lines.append(f"{own.name} {own.subject}: {origin_text([one.name for one in own.picked_from], way)}")
+        if (hidden := len(branch.commits) - _NAMES_SHOWN) > 0:
+            lines.append(f"and {hidden} more")
+        facts.append(("branch", "\n".join(lines)))
+    return facts
 
 
 def _verdict(bisection: Bisection) -> str:
@@ -162,47 +172,13 @@ _SENTENCES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class TwoRepositoriesShape(Bisection):
-    """JSON of `triage bisect --model`: the bisect of the compiler, or of the model where only the model changed.
-
-    `status` is a culprit only when each bisect has one.
-    """
-
-    moved: str | None
-    corners: tuple[Combination, ...]
-    compiler: Bisection | None
-    model: Bisection | None
-
-
-@dataclass(frozen=True, slots=True)
-class TwoRepositoriesReport(DocumentReport):
-    """The answer of a bisect over the compiler's and the model's repository."""
-
-    result: TwoRepositories
-
-    def shape(self) -> TwoRepositoriesShape:
-        answer, first = self.result, self.result.bisections[0]
-        statuses = {part.status for part in answer.bisections}
-        weakest = next(status for status in (Answer.INCONCLUSIVE, Answer.SUSPECTS, Answer.CULPRIT) if status in statuses)
-        whole = {field.name: getattr(first, field.name) for field in fields(first)}
-        whole |= {"status": weakest, "confirmed": all(part.confirmed for part in answer.bisections)}
-        return TwoRepositoriesShape(
-            **whole,
-            moved=answer.changed.value if answer.changed else None,
-            corners=answer.combinations,
-            compiler=answer.compiler,
-            model=answer.model,
-        )
-
-    def document(self) -> Document:
-        blocks: list[Block] = []
-        if self.result.changed:
-            blocks.append(Paragraph(Span(_SENTENCES[self.result.changed.value], "strong")))
-        blocks.append(Bullets([_combination_text(one) for one in self.result.combinations]))
-        for part in self.result.bisections:
-            blocks += BisectReport(part).document().blocks
-        return Document("Bisect of a compiler and a model", blocks)
+def two_repositories_document(result: TwoRepositories) -> Document:
+    """Show the answer of a bisect over the compiler's and the model's repository."""
+    blocks: list[Block] = [Paragraph(Span(_SENTENCES[result.changed.value], "strong"))] if result.changed else []
+    blocks.append(Bullets([_combination_text(one) for one in result.combinations]))
+    for part in result.bisections:
+        blocks += bisect_document(part).blocks
+    return Document("Bisect of a compiler and a model", blocks)
 
 
 def _combination_text(one: Combination) -> str:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
-
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from triage.compilers.registry import Families
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
-from triage.report.document import Block, Code, Facts, Inline, Paragraph, Span
+from triage.report.document import Block, Code, Facts, Inline, Paragraph, Span, Style
 
-STATUS_STYLES = {  # of a terminal
-    Status.PASSED: "green",
-    Status.FAILED: "bold red",
-    Status.UNTESTABLE: "yellow",
-    Status.XFAIL: "cyan",
-    Status.XPASS: "bold magenta",
+STYLES: dict[Status, Style] = {
+    Status.PASSED: "good",
+    Status.FAILED: "bad",
+    Status.UNTESTABLE: "warning",
+    Status.XFAIL: "dim",
+    Status.XPASS: "warning",
 }
 _TARGET_DESCRIPTION = re.compile(r"#hal\.executable\.target<.*", re.DOTALL)
 _BYTES = re.compile(r"(^|_)bytes(_|$)")
 _LONGEST_LINE = 160
-_BAR = 16  # columns
 
 
 def plural(count: int, noun: str, several: str | None = None) -> str:
@@ -83,16 +76,6 @@ def _quantity(name: str, value: str | int) -> str:
     return str(value)
 
 
-def facts_table(facts: Iterable[tuple[str, str | Text]]) -> RenderableType:
-    """Return a table of names and texts, indented; an empty name continues the row above."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in facts:
-        table.add_row(name, Text(text) if isinstance(text, str) else text)
-    return Padding(table, (0, 0, 0, 2))
-
-
 def failure_blocks(failure: Failure, source: Path | None = None, compiler: str | None = None) -> list[Block]:
     """Return one failure in one line, then only what the line lacks, what helps, and the source line it points at.
 
@@ -142,12 +125,6 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
     start = max(0, column - _LONGEST_LINE // 2)
     head = f"{name}:{number}: "
     return f"{head}{text[start : start + _LONGEST_LINE]}\n{' ' * (len(head) + column - 1 - start)}^"
-
-
-def progress_bar(share: float) -> Text:
-    """Return a bar that is filled by `share`, 0 to 1."""
-    full = round(share * _BAR)
-    return Text("█" * full, style="cyan").append("░" * (_BAR - full), style="dim")
 
 
 def compiler_title(compiler: str | None) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
 from triage.report.elements import plural
-from triage.report.night import LONGEST, NightReport, night_markdown
+from triage.report.night import LONGEST, night_markdown
 from triage.report.night_phrases import origin_text, partial_text, path_text
 from triage.report.printable import PrintedStream, visible
 from triage.toolchains.home import disk_errors
@@ -20,11 +20,11 @@ _NAMES = 5  # cases that an annotation names
 _LEAST = 1000  # bytes of a summary that is worth writing
 
 
-def show_on_github(report: NightReport, environment: Mapping[str, str]) -> None:
+def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
     """Print annotations, and write the summary and the outputs to the files that GitHub Actions names."""
     stream = sys.stderr.raw if isinstance(sys.stderr, PrintedStream) else sys.stderr  # commands are escaped here
     workspace = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd())
-    for line in annotation_lines(report.result, workspace):
+    for line in annotation_lines(night, workspace):
         stream.write(f"{line}\n")
     stream.flush()
     with disk_errors("write for GitHub Actions"):
@@ -32,10 +32,10 @@ def show_on_github(report: NightReport, environment: Mapping[str, str]) -> None:
             summary = Path(path)
             room = SUMMARY_BYTES - (summary.stat().st_size if summary.exists() else 0)
             with summary.open("a", encoding="utf-8") as file:
-                file.write(visible(night_markdown(report.result, min(LONGEST, room))) if room > _LEAST else "")
+                file.write(visible(night_markdown(night, min(LONGEST, room))) if room > _LEAST else "")
         if path := environment.get("GITHUB_OUTPUT"):
             with Path(path).open("a", encoding="utf-8") as file:
-                file.writelines(_assignment(name, value) for name, value in outputs(report.result).items())
+                file.writelines(_assignment(name, value) for name, value in outputs(night).items())
 
 
 def outputs(night: Night) -> dict[str, str]:

@@ -6,20 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from triage.report.document import (
-    Block,
-    Bullets,
-    Code,
-    Details,
-    Document,
-    Facts,
-    Heading,
-    Inline,
-    Paragraph,
-    Table,
-    shown_columns,
-    spans,
-)
+from triage.report import document as doc
 from triage.report.printable import visible
 
 _PAGE = Markup(
@@ -37,19 +24,19 @@ _PAGE = Markup(
 )
 
 
-def page(document: Document) -> str:
-    """Return a complete HTML page without scripts."""
+def html_text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a format gets both
+    """Return a document as a complete page without scripts."""
     return _PAGE.format(title=visible(document.title), body=fragment(document.blocks))
 
 
-def fragment(blocks: Sequence[Block]) -> Markup:
+def fragment(blocks: Sequence[doc.Block]) -> Markup:
     """Return blocks as HTML, to be placed in a page."""
     return Markup("\n").join(_block(block) for block in blocks)
 
 
-def inline(text: Inline) -> Markup:
+def inline(text: doc.Inline) -> Markup:
     """Return an inline text as HTML."""
-    return Markup("").join(_span(span.text, span.style, span.url) for span in spans(text))
+    return Markup("").join(_span(span.text, span.style, span.url) for span in doc.spans(text))
 
 
 def _span(text: str, style: str, url: str | None) -> Markup:
@@ -63,28 +50,28 @@ def _span(text: str, style: str, url: str | None) -> Markup:
     return shown
 
 
-def _block(block: Block) -> Markup:
+def _block(block: doc.Block) -> Markup:
     match block:
-        case Heading(text, level):
+        case doc.Heading(text, level):
             return Markup("<h{0}>{1}</h{0}>").format(min(level, 3), inline(text))
-        case Paragraph(text):
+        case doc.Paragraph(text):
             return Markup("<p>{}</p>").format(inline(text))
-        case Bullets(items):
+        case doc.Bullets(items):
             points = Markup("\n").join(Markup("<li>{}</li>").format(inline(item)) for item in items)
             return Markup("<ul>\n{}\n</ul>").format(points)
-        case Facts(rows):
+        case doc.Facts(rows):
             return _rows(Markup("<tr><th>{}</th><td>{}</td></tr>").format(visible(name), inline(text)) for name, text in rows)
-        case Table() as table:
-            shown = shown_columns(table)
+        case doc.Table() as table:
+            shown = doc.shown_columns(table)
             heads = Markup("").join(Markup("<th>{}</th>").format(visible(table.columns[number])) for number in shown)
             lines = [Markup("<tr>{}</tr>").format(heads)] if any(table.columns) else []
             for row in table.rows:
                 cells = Markup("").join(Markup("<td>{}</td>").format(inline(row[number])) for number in shown)
                 lines.append(Markup("<tr>{}</tr>").format(cells))
             return _rows(lines)
-        case Code(text):
+        case doc.Code(text):
             return Markup("<pre><code>{}</code></pre>").format(visible(text.strip("\n")))
-        case Details(summary, inner):
+        case doc.Details(summary, inner):
             return Markup("<details><summary>{}</summary>\n{}\n</details>").format(visible(summary), fragment(inner))
 
 

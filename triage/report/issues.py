@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from triage.nightly.issues import ActionCause, IssueChange, IssueChanges
 from triage.nightly.result import Night
 from triage.report.document import Block, Bullets, Document, Inline, Paragraph, Span, Table
 from triage.report.elements import plural, revision_text
-from triage.report.registry import DocumentReport
 
 if TYPE_CHECKING:  # templates are slow to import
     from triage.report.markdown import Markdown
@@ -17,22 +15,16 @@ if TYPE_CHECKING:  # templates are slow to import
 _CASES = 20  # that a comment names
 
 
-@dataclass(frozen=True, slots=True)
-class IssuesReport(DocumentReport):
-    """The changes of a repository's issues."""
-
-    result: IssueChanges
-
-    def document(self) -> Document:
-        result = self.result
-        rows: list[list[Inline]] = [
-            [one.action, f"#{one.issue}" if one.issue else "new", one.title, Span(one.reason, "dim")] for one in result.changes
-        ]
-        left = f", {len(result.left)} left for the next run" if result.left else ""
-        hint = "" if result.applied or not result.changes else "; nothing was changed, pass --apply"
-        total = Paragraph(f"{result.repository}: {plural(len(result.changes), 'change')}{left}{hint}")
-        tables: list[Block] = [Table(("change", "issue", "title", "why"), rows)] if rows else []
-        return Document("Issues", [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total])
+def issues_document(result: IssueChanges) -> Document:
+    """Show the changes of a repository's issues."""
+    rows: list[list[Inline]] = [
+        [one.action, f"#{one.issue}" if one.issue else "new", one.title, Span(one.reason, "dim")] for one in result.changes
+    ]
+    left = f", {len(result.left)} left for the next run" if result.left else ""
+    hint = "" if result.applied or not result.changes else "; nothing was changed, pass --apply"
+    total = Paragraph(f"{result.repository}: {plural(len(result.changes), 'change')}{left}{hint}")
+    tables: list[Block] = [Table(("change", "issue", "title", "why"), rows)] if rows else []
+    return Document("Issues", [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total])
 
 
 def issue_body(change: IssueChange, night: Night) -> Markdown | None:

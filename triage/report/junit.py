@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from junitparser import Failure as JUnitFailure
-from junitparser import JUnitXml, Skipped, TestCase, TestSuite
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from triage.report.printable import visible
-from triage.report.registry import SuiteCase, SuiteReport
 
 
-def junit(report: SuiteReport) -> str:
-    """One JUnit suite with a test case for each case of the report."""
-    title, cases = report.suite()
+@dataclass(frozen=True, slots=True)
+class SuiteCase:
+    """One case of a test report."""
+
+    name: str
+    group: str
+    seconds: float
+    failed: tuple[str, str, str] | None = None
+    """Message, class and text of a failure."""
+    skipped: str | None = None
+    """Why it is skipped."""
+    output: str | None = None
+    """Text of a case that did not fail."""
+
+
+def junit_text(title: str, cases: Iterable[SuiteCase], properties: Mapping[str, str] | None = None) -> str:
+    """Return one JUnit suite, without the characters that XML cannot hold."""
+    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite  # slow to import
+
     suite = TestSuite(visible(title))
-    for name, value in report.properties().items():
+    for name, value in (properties or {}).items():
         suite.add_property(visible(name), visible(value))
-    for case in map(_printable, cases):
-        test = TestCase(case.name, classname=case.group, time=case.seconds)
+    for case in cases:
+        test = TestCase(visible(case.name), classname=visible(case.group), time=case.seconds)
         if case.failed:
-            message, failure_class, text = case.failed
-            failure = JUnitFailure(message, failure_class)
+            message, failure_class, text = map(visible, case.failed)
+            failure = Failure(message, failure_class)
             failure.text = text
             test.result = [failure]
         elif case.skipped is not None:
-            test.result = [Skipped(case.skipped)]
+            test.result = [Skipped(visible(case.skipped))]
         if case.output is not None:
-            test.system_out = case.output
+            test.system_out = visible(case.output)
         suite.add_testcase(test)
     document = JUnitXml("triage")
     document.add_testsuite(suite)
-    xml = bytes(document.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]
-    return xml.rstrip("\n") + "\n"
-
-
-def _printable(case: SuiteCase) -> SuiteCase:
-    """Replace the characters that XML cannot hold."""
-    return replace(
-        case,
-        name=visible(case.name),
-        group=visible(case.group),
-        failed=case.failed and (visible(case.failed[0]), visible(case.failed[1]), visible(case.failed[2])),
-        skipped=case.skipped and visible(case.skipped),
-        output=case.output and visible(case.output),
-    )
+    return bytes(document.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]

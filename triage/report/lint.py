@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from triage.compilers.analysis import LintFinding, Severity
@@ -16,7 +15,6 @@ from triage.lint.check import LintedCase, LintResult
 from triage.model.json_form import Json
 from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span, Style
 from triage.report.elements import below_here, plural
-from triage.report.registry import DocumentReport, SarifReport
 
 _STYLES: Mapping[Severity, Style] = {Severity.ERROR: "bad", Severity.WARNING: "warning", Severity.ADVICE: "plain"}
 _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
@@ -24,34 +22,33 @@ _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _MAX_FINDINGS = 8  # of one rule on a terminal; JSON has all
 
 
-@dataclass(frozen=True)
-class LintReport(DocumentReport, SarifReport):
-    """The findings of all cases, and the rules of their families."""
+def lint_document(result: LintResult) -> Document:
+    """Show each case with its findings and suggested flags, then the counts."""
+    blocks: list[Block] = []
+    for linted in result.cases:
+        if linted.findings or linted.notes:
+            blocks += [Paragraph([Span(linted.case.name, "strong"), "  ", _source(linted)]), Facts(_rows(linted))]
+    return Document("Lint", [*blocks, Paragraph(_counts(result))])
 
-    result: LintResult
 
-    def document(self) -> Document:
-        """Show each case with its findings and suggested flags, then the counts."""
-        blocks: list[Block] = []
-        for linted in self.result.cases:
-            if linted.findings or linted.notes:
-                blocks += [Paragraph([Span(linted.case.name, "strong"), "  ", _source(linted)]), Facts(_rows(linted))]
-        return Document("Lint", [*blocks, Paragraph(_counts(self.result))])
+def lint_sarif(result: LintResult) -> str:
+    """Return SARIF 2.1.0, which GitHub and editors show next to the source line.
 
-    def sarif(self) -> Mapping[str, Any]:
-        """Return one run with all rules. Paths below the current folder are relative, as GitHub requires."""
-        order = {rule.name: index for index, rule in enumerate(self.result.rules)}
-        results = [_sarif_result(linted, finding, order) for linted in self.result.cases for finding in linted.findings]
-        rules = [
-            {
-                "id": rule.name,
-                "shortDescription": {"text": rule.summary},
-                "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
-            }
-            for rule in self.result.rules
-        ]
-        driver = {"name": "triage lint", "semanticVersion": version("iree-triage"), "rules": rules}
-        return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    Paths below the current folder are relative, as GitHub requires.
+    """
+    order = {rule.name: index for index, rule in enumerate(result.rules)}
+    results = [_sarif_result(linted, finding, order) for linted in result.cases for finding in linted.findings]
+    rules = [
+        {
+            "id": rule.name,
+            "shortDescription": {"text": rule.summary},
+            "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
+        }
+        for rule in result.rules
+    ]
+    driver = {"name": "triage lint", "semanticVersion": version("iree-triage"), "rules": rules}
+    run = {"tool": {"driver": driver}, "results": results}
+    return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
 def _rows(linted: LintedCase) -> list[tuple[str, Inline]]:

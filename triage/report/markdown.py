@@ -13,19 +13,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import escape
 
-from triage.report.document import (
-    Block,
-    Bullets,
-    Code,
-    Details,
-    Facts,
-    Heading,
-    Inline,
-    Paragraph,
-    Table,
-    shown_columns,
-    spans,
-)
+from triage.report import document as doc
 from triage.report.printable import visible
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
@@ -83,40 +71,45 @@ def link(text: object, url: str | None) -> Markdown:
     return Markdown(f"[{shown}]({quote(url, safe=':/?#&=%+,;@~')})")
 
 
-def document_markdown(blocks: Sequence[Block], level: int = 0) -> Markdown:
+def markdown_text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a format gets both
+    """Return a document as Markdown with its title, for issues and job summaries."""
+    return document_markdown([doc.Heading(document.title, 1), *document.blocks]) + "\n"
+
+
+def document_markdown(blocks: Sequence[doc.Block], level: int = 0) -> Markdown:
     """Return blocks as GitHub-flavoured Markdown. level: how many levels deeper headings stand."""
     return Markdown("\n\n".join(_block_markdown(part, level) for part in blocks))
 
 
-def _block_markdown(part: Block, level: int) -> str:
+def _block_markdown(part: doc.Block, level: int) -> str:
     match part:
-        case Heading(text, depth):
+        case doc.Heading(text, depth):
             return f"{'#' * (depth + level)} {_inline(text)}"
-        case Paragraph(text):
+        case doc.Paragraph(text):
             return _inline(text)
-        case Bullets(items):
+        case doc.Bullets(items):
             return "\n".join(f"- {_inline(item)}" for item in items)
-        case Facts(rows):
+        case doc.Facts(rows):
             return "\n".join(f"- {plain(name)}: {_inline(text)}" if name else f"  {_inline(text)}" for name, text in rows)
-        case Table() as table:
+        case doc.Table() as table:
             return _table(table)
-        case Code(text, language):
+        case doc.Code(text, language):
             return block(text, language)
-        case Details(summary, inner):
+        case doc.Details(summary, inner):
             shown = re.sub(r"(?<!&)[@#](?=\w)", r"\g<0>&#8203;", str(escape(visible(summary))))
             return f"<details><summary>{shown}</summary>\n\n{document_markdown(inner, level)}\n\n</details>"
 
 
-def _table(table: Table) -> str:
-    shown = shown_columns(table)
+def _table(table: doc.Table) -> str:
+    shown = doc.shown_columns(table)
     lines: list[list[str]] = [[plain(table.columns[number]) for number in shown], ["---"] * len(shown)]
     lines += [[_inline(row[number], in_cell=True) for number in shown] for row in table.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _inline(text: Inline, *, in_cell: bool = False) -> str:
+def _inline(text: doc.Inline, *, in_cell: bool = False) -> str:
     parts = []
-    for span in spans(text):
+    for span in doc.spans(text):
         shown = (cell_code if in_cell else code)(span.text) if span.style == "code" else _escaped(span.text)
         if span.style in ("strong", "bad"):
             shown = Markdown(f"**{shown}**")

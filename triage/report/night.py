@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from rich.console import RenderableType
 
 from triage.execution.statistics import CONFIDENCE, Pace
 from triage.model.outcome import FAILING, Cause, Failure, Status
@@ -16,6 +14,8 @@ from triage.nightly.store import NIGHT_FILE
 from triage.report.benchmark import size_text, time_text
 from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Style, Table
 from triage.report.elements import failure_text, headline_text, numbers_text, plural
+from triage.report.formats import rendered, write_report
+from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_issue import draft_path, issue_markdown
 from triage.report.night_phrases import (
     metric_text,
@@ -34,8 +34,6 @@ from triage.report.night_phrases import (
     times_text,
     verdict_text,
 )
-from triage.report.registry import DocumentReport, SuiteCase, SuiteReport, rendered
-from triage.report.terminal import terminal
 from triage.toolchains.home import disk_errors, write_whole
 
 if TYPE_CHECKING:  # templates are slow to import, and most commands write none
@@ -61,46 +59,39 @@ _LISTED = {
 }
 
 
-@dataclass(frozen=True)
-class NightReport(DocumentReport, SuiteReport):
-    """A nightly's result."""
-
-    result: Night
-
-    def document(self) -> Document:
-        return night_document(self.result, _ROWS[0])
-
-    def blocks(self) -> Iterable[RenderableType]:
-        return terminal(night_screen(self.result))
-
-    def markdown(self) -> Markdown:
-        return night_markdown(self.result)
-
-    def suite(self) -> tuple[str, Iterable[SuiteCase]]:
-        night = self.result
-        clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
-        cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
-        cases += [_time_case("run", row, strict=night.strict) for row in night.run_times]
-        cases += [_time_case("compile", row, strict=night.strict) for row in night.slower]
-        cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
-        return f"triage {night.toolchain.name} against {night.baseline.name}", cases
-
-    def properties(self) -> Mapping[str, str]:
-        return {"partial": self.result.stopped} if self.result.stopped else {}
+def write_night(output: str, night: Night) -> None:
+    """Write a night to stdout."""
+    write_report(output, night, night_screen, markdown=night_markdown, html=night_html, junit=night_junit)
 
 
-def write_reports(night: Night, folder: Path) -> NightReport:
-    """Write the reports and the drafts of issues below `folder`, each file atomically, and return the report."""
+def write_reports(night: Night, folder: Path) -> Night:
+    """Write the reports and the drafts of issues below `folder`, each file atomically; return the night with their paths."""
     clusters = [replace(each, issue=draft_path(each) if each.steps else None) for each in night.clusters]
     paths = {name: str(folder / file) for name, file in FILES.items()}
-    report = NightReport(replace(night, reports=paths, clusters=clusters))
+    night = replace(night, reports=paths, clusters=clusters)
     with disk_errors(f"write the reports to {folder}"):
         for cluster in clusters:
             if cluster.issue:
-                write_whole(folder / cluster.issue, issue_markdown(cluster, report.result, with_title=True))
+                write_whole(folder / cluster.issue, issue_markdown(cluster, night, with_title=True))
         for name, file in FILES.items():
-            write_whole(folder / file, rendered(report, name))
-    return report
+            write_whole(folder / file, rendered(name, night, night_screen, markdown=night_markdown, junit=night_junit))
+    return night
+
+
+def night_junit(night: Night) -> str:
+    """Return a JUnit suite with a test case for each case, and for each measured time."""
+    clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
+    cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
+    cases += [_time_case("run", row, strict=night.strict) for row in night.run_times]
+    cases += [_time_case("compile", row, strict=night.strict) for row in night.slower]
+    cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
+    title = f"triage {night.toolchain.name} against {night.baseline.name}"
+    return junit_text(title, cases, {"partial": night.stopped} if night.stopped else {})
+
+
+def night_html(night: Night) -> str:
+    """Return the report as a page."""
+    return rendered("html", night, lambda night: night_document(night, _ROWS[0]))
 
 
 def night_markdown(night: Night, longest: int = LONGEST) -> Markdown:

@@ -11,7 +11,6 @@ from triage.model.revision import Revision
 from triage.nightly.result import Night
 from triage.report.document import Document, Paragraph, Table
 from triage.report.elements import plural
-from triage.report.registry import DocumentReport
 
 
 @dataclass(frozen=True)
@@ -43,32 +42,27 @@ class PrunedNights:
     kept: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNightsReport(DocumentReport):
-    """The stored nights."""
-
-    result: StoredNights
-
-    def document(self) -> Document:
-        nights = self.result.nights
-        if not nights:
-            return Document("Nights", [Paragraph("no nights yet: `triage nightly` stores each one")])
-        rows = [
-            [
-                str(night.night),
-                night.at[:16].replace("T", " "),
-                ", ".join(night.suites),
-                night.toolchain.name,
-                night.baseline.name,
-                *(str(sum(night.cases.get(status, 0) for status in group)) for group in (PASSING, FAILING)),
-                str(night.cases.get(Status.UNTESTABLE, 0)),
-                "partial" if night.partial else "",
-            ]
-            for night in nights
+def nights_document(result: StoredNights) -> Document:
+    """Show the stored nights."""
+    nights = result.nights
+    if not nights:
+        return Document("Nights", [Paragraph("no nights yet: `triage nightly` stores each one")])
+    rows = [
+        [
+            str(night.night),
+            night.at[:16].replace("T", " "),
+            ", ".join(night.suites),
+            night.toolchain.name,
+            night.baseline.name,
+            *(str(sum(night.cases.get(status, 0) for status in group)) for group in (PASSING, FAILING)),
+            str(night.cases.get(Status.UNTESTABLE, 0)),
+            "partial" if night.partial else "",
         ]
-        columns = ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", "")
-        total = Paragraph(f"{plural(len(nights), 'night')}, {self.result.bytes / 1e6:.1f} MB")
-        return Document("Nights", [Table(columns, rows), total])
+        for night in nights
+    ]
+    columns = ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", "")
+    total = Paragraph(f"{plural(len(nights), 'night')}, {result.bytes / 1e6:.1f} MB")
+    return Document("Nights", [Table(columns, rows), total])
 
 
 def stored_nights(nights: Iterable[tuple[int, Night]], size: int) -> StoredNights:

@@ -3,48 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from triage.reduce.reproducer import Reproducer, span_around
 from triage.reduce.result import Reduction, SizeChange
 from triage.report.document import Block, Code, Document, Facts, Paragraph, Span
 from triage.report.elements import failure_text, numbers_text, revision_text
-from triage.report.registry import DocumentReport, IssueReport
 from triage.report.reproducer import ISSUE, reproducer_files, span_text
 
 _SHOWN = 40  # lines of the program; the folder has all of them
 _MOST_TRIED = 12  # versions that are shown when nothing was reduced
 
 
-@dataclass(frozen=True)
-class ReductionReport(DocumentReport, IssueReport):
-    """A reduction, with the reproducer that was written."""
-
-    result: Reduction
-    reproducer: Reproducer | None = None
-
-    def issue(self) -> str:
-        if self.reproducer is None:
-            return f"{self.result.case} was not reduced: {self.result.reason}"
-        return str(reproducer_files(self.reproducer)[ISSUE])
-
-    def document(self) -> Document:
-        result = self.result
-        if self.reproducer is None or result.program is None:
-            tried = [
-                ("tried", f"{one.version}: {one.status}{f': {one.headline or one.reason}' if one.status != 'passed' else ''}")
-                for one in result.tried[:_MOST_TRIED]
-            ]
-            title = Paragraph([Span(result.case, "strong"), ": ", Span("not reduced", "warning")])
-            return Document("Reduction", [title, Facts([("reason", result.reason or ""), *tried])])
-        lines = result.program.rstrip().splitlines()
-        more = [f"... {len(lines) - _SHOWN} more lines"] if len(lines) > _SHOWN else []
-        blocks: list[Block] = [
-            Paragraph([Span(result.case, "strong"), " is now ", Span(result.size, "strong")]),
-            Code("\n".join([*lines[:_SHOWN], *more])),
-            Facts(list(_facts(result, self.reproducer))),
+def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:
+    """Show the reduced program and what is known of its failure, or why there is none."""
+    case = Span(result.case, "strong")
+    if reproducer is None or result.program is None:
+        tried = [
+            ("tried", f"{one.version}: {one.status}{f': {one.headline or one.reason}' if one.status != 'passed' else ''}")
+            for one in result.tried[:_MOST_TRIED]
         ]
-        return Document("Reduction", blocks)
+        facts = Facts([("reason", result.reason or ""), *tried])
+        return Document("Reduction", [Paragraph([case, ": ", Span("not reduced", "warning")]), facts])
+    lines = result.program.rstrip().splitlines()
+    more = [f"... {len(lines) - _SHOWN} more lines"] if len(lines) > _SHOWN else []
+    blocks: list[Block] = [
+        Paragraph([case, " is now ", Span(result.size, "strong")]),
+        Code("\n".join([*lines[:_SHOWN], *more])),
+        Facts(list(_facts(result, reproducer))),
+    ]
+    return Document("Reduction", blocks)
+
+
+def reduction_issue(result: Reduction, reproducer: Reproducer | None) -> str:
+    """Return the text for the issue form of the compiler's project, with compiler output escaped."""
+    if reproducer is None:
+        return f"{result.case} was not reduced: {result.reason}"
+    return str(reproducer_files(reproducer)[ISSUE])
 
 
 def _facts(result: Reduction, reproducer: Reproducer) -> Iterator[tuple[str, str]]:

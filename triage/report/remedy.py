@@ -3,52 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from triage.remedy.change import CaseChange
 from triage.remedy.result import COST_METRICS, Remedies, Remedy
 from triage.report.document import Block, Bullets, Document, Facts, Inline, Paragraph, Span, Table
 from triage.report.elements import failure_text, plural
-from triage.report.registry import DocumentReport
 
 _MOST_EXPLAINED = 8
 
 
-@dataclass(frozen=True, slots=True)
-class RemedyReport(DocumentReport):
-    """The remedies of a case, or why there is nothing to remedy."""
-
-    result: Remedies
-
-    def document(self) -> Document:
-        result, name = self.result, Span(self.result.case, "strong")
-        if result.failure is None:
-            return Document("Remedies", [Paragraph([name, ": ", Span("nothing to remedy", "warning"), f", {result.reason}"])])
-        count = plural(len(result.remedies), "remedy", "remedies") if result.remedies else "no remedy"
-        blocks: list[Block] = [
-            Paragraph([name, f" on {result.toolchain.name}: ", Span(count, "good" if result.remedies else "warning")]),
-            Facts([("failure", failure_text(result.failure, 400))]),
-        ]
-        if result.remedies:
-            columns = (
-                "",
-                "change",
-                "compile time",
-                *(label for label, _ in COST_METRICS.values()),
-                "time ratio",
-                "holds on",
-                "breaks",
-            )
-            blocks.append(Table(columns, [_row(number, remedy) for number, remedy in enumerate(result.remedies, 1)]))
-            for number, remedy in enumerate(result.remedies[:_MOST_EXPLAINED], 1):
-                blocks.append(Paragraph(f"{number}  {remedy.explanation}"))
-        else:
-            blocks.append(Paragraph(result.reason or ""))
-            leads = [f"{_change(one.flags, one.input_change)} leads to {failure_text(one.failure)}" for one in result.promising]
-            blocks += [Bullets(leads[:_MOST_EXPLAINED])] if leads else []
-        blocks.append(Paragraph(Span(f"{plural(result.tried, 'candidate')} tried", "dim")))
-        blocks += [Paragraph(Span(note, "warning")) for note in result.notes]
-        return Document("Remedies", blocks)
+def remedy_document(result: Remedies) -> Document:
+    """Show each remedy in a row with its cost, or why there is nothing to remedy."""
+    name = Span(result.case, "strong")
+    if result.failure is None:
+        return Document("Remedies", [Paragraph([name, ": ", Span("nothing to remedy", "warning"), f", {result.reason}"])])
+    count = plural(len(result.remedies), "remedy", "remedies") if result.remedies else "no remedy"
+    blocks: list[Block] = [
+        Paragraph([name, f" on {result.toolchain.name}: ", Span(count, "good" if result.remedies else "warning")]),
+        Facts([("failure", failure_text(result.failure, 400))]),
+    ]
+    if result.remedies:
+        labels = [label for label, _ in COST_METRICS.values()]
+        columns = ("", "change", "compile time", *labels, "time ratio", "holds on", "breaks")
+        blocks.append(Table(columns, [_row(number, remedy) for number, remedy in enumerate(result.remedies, 1)]))
+        for number, remedy in enumerate(result.remedies[:_MOST_EXPLAINED], 1):
+            blocks.append(Paragraph(f"{number}  {remedy.explanation}"))
+    else:
+        blocks.append(Paragraph(result.reason or ""))
+        leads = [f"{_change(one.flags, one.input_change)} leads to {failure_text(one.failure)}" for one in result.promising]
+        blocks += [Bullets(leads[:_MOST_EXPLAINED])] if leads else []
+    blocks.append(Paragraph(Span(f"{plural(result.tried, 'candidate')} tried", "dim")))
+    blocks += [Paragraph(Span(note, "warning")) for note in result.notes]
+    return Document("Remedies", blocks)
 
 
 def _row(number: int, remedy: Remedy) -> list[Inline]:

@@ -20,22 +20,21 @@ from markupsafe import Markup
 from triage.execution.cache import ResultCache
 from triage.git_history.refs import Links
 from triage.model.errors import BadInput
+from triage.model.json_form import as_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 from triage.nightly.columns import status_in
 from triage.nightly.failures import FailingRun, FailureLife, failure_lives, known_failures
 from triage.nightly.history import NightsHistory, Track, load_history
+from triage.nightly.known_case import log_of, states_of, stored_log, version_key
 from triage.nightly.result import cluster_id
 from triage.nightly.store import NightStore
 from triage.nightly.trends import MetricStep, find_steps
-from triage.report.answer import Answer
-from triage.report.case_facts import log_of, records_of, states_of, stored_log, version_key
-from triage.report.document import Paragraph
+from triage.report.document import Document, Paragraph
 from triage.report.elements import plural
 from triage.report.markdown import html_templates
 from triage.report.night_issue import issue_markdown
 from triage.report.printable import visible
-from triage.report.shapes import Shape, as_json
 from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows, timestamp, track_rows
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -48,7 +47,7 @@ _ISSUE = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)#(?P<number>\d+)")
 
 
 @dataclass(frozen=True)
-class SiteShape(Shape):
+class SiteShape:
     """JSON of `triage site`. index: the first page."""
 
     index: str
@@ -133,7 +132,7 @@ class Site:
             self._file(f"data/{name}.js", text)
 
     def _case_facts(self, row: int) -> dict[str, Any]:
-        records = records_of(self.evidence, self.history.rows[row][1])
+        records = self.evidence.newest_of(self.history.rows[row][1]) if self.evidence else ()
         last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
         log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(self.store, self.history, row)
         states = [as_json(state) for state in states_of(records, self.history, [row])]
@@ -212,11 +211,11 @@ class Site:
         return (plural(days, "day") if days else "new") if last and then else ""
 
 
-def site_report(shape: SiteShape) -> Answer:
-    """Return the report of a written site."""
+def site_document(shape: SiteShape) -> Document:
+    """Show the size of a written site."""
     counts = f"{plural(shape.nights, 'night')}, {plural(shape.cases, 'case')}, {plural(shape.failures, 'failure')}"
     lines = [Paragraph(f"{counts}; {plural(shape.files, 'file')}, {shape.bytes / 1e6:.1f} MB"), Paragraph(shape.index)]
-    return Answer(shape, lines)
+    return Document("Site", lines)
 
 
 def _clear(out: Path) -> None:

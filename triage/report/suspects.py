@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from triage.bisect.result import RankedChange, RankedChanges
-from triage.report.branches import branch_facts
+from triage.report.bisection import branch_facts
 from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span, Table
 from triage.report.elements import failure_text, plural
-from triage.report.registry import DocumentReport
 
 
-@dataclass(frozen=True, slots=True)
-class SuspectsReport(DocumentReport):
-    """Changes ranked by how suspicious the failure makes them."""
-
-    result: RankedChanges
-
-    def document(self) -> Document:
-        result = self.result
-        blocks: list[Block] = []
-        if result.failure:
-            blocks.append(Paragraph(Span(failure_text(result.failure, 400), "strong")))
-        if result.evidence:
-            blocks.append(Paragraph(result.evidence))
-        blocks.append(Table(("", "commit", "date", "change"), [_row(change) for change in result.suspects]))
-        if result.branches:
-            blocks.append(Facts(list(branch_facts(result.branches))))
-        count = plural(result.commits, "commit")
-        blocks.append(Paragraph(f"{len(result.suspects)} of {count}, ranked by what they change; nothing was built"))
-        return Document("Suspects", blocks)
+def suspects_document(result: RankedChanges) -> Document:
+    """Show changes ranked by how suspicious the failure makes them."""
+    blocks: list[Block] = []
+    if result.failure:
+        blocks.append(Paragraph(Span(failure_text(result.failure, 400), "strong")))
+    if result.evidence:
+        blocks.append(Paragraph(result.evidence))
+    blocks.append(Table(("", "commit", "date", "change"), [_row(change) for change in result.suspects]))
+    if result.branches:
+        blocks.append(Facts(branch_facts(result.branches)))
+    count = plural(result.commits, "commit")
+    blocks.append(Paragraph(f"{len(result.suspects)} of {count}, ranked by what they change; nothing was built"))
+    return Document("Suspects", blocks)
 
 
 def _row(change: RankedChange) -> list[Inline]:

@@ -1,88 +1,112 @@
-"""A document on a terminal, as rich renderables."""
+"""A document on a terminal, and consoles that show text from outside as it is."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
+from io import StringIO
+from typing import IO, cast
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from triage.report.document import (
-    Block,
-    Bullets,
-    Code,
-    Details,
-    Document,
-    Facts,
-    Heading,
-    Inline,
-    Paragraph,
-    Table,
-    plain_text,
-    shown_columns,
-    spans,
-)
+from triage.report import document as doc
+from triage.report.printable import PrintedStream, printable
 
+_PLAIN_WIDTH = 160  # columns assumed for pipes and files
 _WHOLE = 64  # characters of a word that is not broken in the first column
 _STYLES = {"good": "green", "bad": "bold red", "warning": "yellow", "dim": "dim", "strong": "bold", "code": "", "plain": ""}
 
 
-def terminal(document: Document) -> Iterable[RenderableType]:
-    """Return what a terminal shows of a document, without its title."""
-    return _rendered(document.blocks)
+class PrintableConsole(Console):
+    """A console that shows text as it is: no control codes but its own, no markup, no links."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as every console does, with each text made safe."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text, at_line_start=False), segment.style)
 
 
-def inline(text: Inline) -> Text:
+def console_for(stream: IO[str]) -> Console:
+    """Create a console for a stream: as wide as the terminal, or 160 columns for a pipe or a file."""
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
+    if isinstance(stream, PrintedStream):  # a terminal runs no commands of a CI system, and its console moves the cursor
+        stream = stream.raw if stream.isatty() else cast(IO[str], PrintedStream(stream.raw, of_console=True))
+    return PrintableConsole(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False, markup=False)
+
+
+def write(document: doc.Document, stream: IO[str]) -> None:
+    """Write a document without its title: the command that was typed says it."""
+    write_blocks(_rendered(document.blocks), stream)
+
+
+def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
+    """Write blocks to a stream, without trailing blanks where the stream is not a terminal."""
+    console = console_for(stream)
+    for block in blocks:
+        if console.is_terminal:
+            console.print(block)
+            continue
+        with console.capture() as captured:
+            console.print(block)
+        stream.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+
+
+def text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a format gets both
+    """Return a document as a text for a person."""
+    stream = StringIO()
+    write(document, stream)
+    return stream.getvalue()
+
+
+def inline(shown: doc.Inline) -> Text:
     """Return an inline text in the terminal's colours."""
-    shown = Text()
-    for span in spans(text):
-        shown.append(span.text, style=_STYLES[span.style])
+    line = Text()
+    for span in doc.spans(shown):
+        line.append(span.text, style=_STYLES[span.style])
         if span.url and span.url != span.text and "://" in span.url:
-            shown.append(f" {span.url}", style="dim")
-    return shown
+            line.append(f" {span.url}", style="dim")
+    return line
 
 
-def _rendered(blocks: Sequence[Block]) -> Iterable[RenderableType]:
+def _rendered(blocks: Sequence[doc.Block]) -> Iterable[RenderableType]:
     for number, block in enumerate(blocks):
         match block:
-            case Heading(text):
-                heading = inline(text)
+            case doc.Heading(shown):
+                heading = inline(shown)
                 heading.stylize("underline")
                 if number:
                     yield Text("")
                 yield heading
-            case Paragraph(text):
-                yield inline(text)
-            case Bullets(items):
+            case doc.Paragraph(shown):
+                yield inline(shown)
+            case doc.Bullets(items):
                 for item in items:
                     yield Padding(Text("• ").append_text(inline(item)), (0, 0, 0, 2))
-            case Facts(rows):
-                yield _facts(rows)
-            case Table() as table:
+            case doc.Facts(rows):
+                grid = Grid.grid(padding=(0, 1))
+                grid.add_column(style="dim", no_wrap=True)
+                grid.add_column(overflow="fold")
+                for name, fact in rows:
+                    grid.add_row(name, inline(fact))
+                yield Padding(grid, (0, 0, 0, 2))
+            case doc.Table() as table:
                 yield _table(table)
-            case Code(text):
-                yield Padding(Text(text.strip("\n")), (0, 0, 0, 4))
-            case Details(summary, inner):
+            case doc.Code(shown):
+                yield Padding(Text(shown.strip("\n")), (0, 0, 0, 4))
+            case doc.Details(summary, inner):
                 yield Text(summary, style="dim")
                 yield from _rendered(inner)
 
 
-def _facts(rows: Sequence[tuple[str, Inline]]) -> RenderableType:
-    grid = Grid.grid(padding=(0, 1))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, text in rows:
-        grid.add_row(name, inline(text))
-    return Padding(grid, (0, 0, 0, 2))
-
-
-def _table(table: Table) -> RenderableType:
-    shown = shown_columns(table)
+def _table(table: doc.Table) -> RenderableType:
+    shown = doc.shown_columns(table)
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(table.columns))
     for place, number in enumerate(shown):
-        words = [word for row in table.rows for word in plain_text(row[number]).split()]
+        words = [word for row in table.rows for word in doc.plain_text(row[number]).split()]
         whole = min(max(map(len, words), default=0), _WHOLE) if place == 0 else None  # names and flags are copied
         grid.add_column(table.columns[number], overflow="fold", min_width=whole)
     for row in table.rows:

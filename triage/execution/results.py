@@ -1,0 +1,114 @@
+"""The results of `triage run`, and what a dry run knows before anything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from triage.execution.engine import Engine
+from triage.execution.judge import status_of
+from triage.execution.scheduler import ProbeJob
+from triage.model.case import Case
+from triage.model.outcome import Failure, Probe, Status
+from triage.model.revision import Revision
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A case on a toolchain, compared with what its recipe expects."""
+
+    about: Case
+    recipe: str
+    case: str
+    toolchain: Revision
+    status: Status
+    failure: Failure | None
+    reason: str | None
+    """Why it is untestable."""
+    seconds: float
+    cpu_seconds: float
+    peak_rss_mb: float
+    metrics: Mapping[str, float]
+    warnings: tuple[Failure, ...]
+    flaky: bool
+    cached: bool
+    foreign: bool
+    """Another machine made it, which is not trusted."""
+
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"about": None}
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """The results of `triage run`, in the order of cases and toolchains."""
+
+    results: Sequence[RunResult]
+
+
+def run_result(probe: Probe) -> RunResult:
+    """Return the result of a probe."""
+    case, outcome, measured = probe.case, probe.outcome, probe.measured
+    return RunResult(
+        about=case,
+        recipe=case.recipe,
+        case=case.name,
+        toolchain=probe.revision,
+        status=status_of(probe),
+        failure=outcome.failure,
+        reason=outcome.reason,
+        seconds=measured.seconds,
+        cpu_seconds=measured.cpu_seconds,
+        peak_rss_mb=measured.peak_rss_mb,
+        metrics=measured.metrics,
+        warnings=outcome.warnings,
+        flaky=outcome.flaky,
+        cached=probe.cached,
+        foreign=probe.foreign,
+    )
+
+
+@dataclass(frozen=True)
+class PlannedProbe:
+    """A probe that a command may make."""
+
+    case: str
+    toolchain: str
+    known: str | None
+    """The status, where it is cached."""
+    installed: bool
+    """Whether the toolchain is installed."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The probes that a command may make."""
+
+    probes: Sequence[PlannedProbe]
+    most: int
+    """Probes to make at most, without those whose number `remark` leaves open."""
+    remark: str | None = None
+
+    JSON_PROPERTIES: ClassVar[tuple[str, ...]] = ("known",)
+
+    @property
+    def known(self) -> int:
+        """The number of probes whose results are cached."""
+        return sum(probe.known is not None for probe in self.probes)
+
+
+def forecast(runner: Engine, jobs: Sequence[ProbeJob], *, more: int = 0, remark: str | None = None) -> Forecast:
+    """Look up what is known of each job; compile nothing.
+
+    Args:
+        runner: Recalls results.
+        jobs: The probes.
+        more: Probes besides one for each job.
+        remark: About the number of probes.
+    """
+    planned = []
+    for job in jobs:
+        probe = runner.recall(job)
+        known = status_of(probe).value if probe else None
+        planned.append(PlannedProbe(job.case.name, job.ref.revision.name, known, runner.registry.is_installed(job.ref)))
+    return Forecast(planned, sum(probe.known is None for probe in planned) + more, remark)

@@ -1,0 +1,224 @@
+"""What is known of a case: its nights, its state on every toolchain that it ran on, its last output, its command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
+
+from triage.bisect.history import plain_status
+from triage.classify import packaged_rules
+from triage.execution.cache import Record, ResultCache
+from triage.execution.judge import judge
+from triage.model.errors import BadInput
+from triage.model.outcome import FAILING, Failure, Outcome, Status
+from triage.model.revision import Revision
+from triage.nightly.failures import known_failures
+from triage.nightly.result import FailureCluster, cluster_id
+from triage.nightly.store import NightStore
+from triage.reduce.reproducer import without_paths
+
+if TYPE_CHECKING:  # numpy is slow to import
+    from triage.nightly.history import NightsHistory
+
+_NO_NAMES: Mapping[Path, str] = {}
+_HEAD, _TAIL = 120, 280  # lines of a log that are shown
+
+
+@dataclass(frozen=True)
+class ToolchainState:
+    """A case on one toolchain."""
+
+    toolchain: str
+    status: Status
+    """What the recipe expects is known from nights only."""
+    failure: Failure | None
+
+
+@dataclass(frozen=True)
+class LogExcerpt:
+    """What a compiler printed."""
+
+    toolchain: str
+    command: str
+    lines: list[str]
+    """The beginning and the end."""
+    root: int | None
+    """Index of the line with the root cause, if it is known."""
+    left_out: int
+    """Number of lines between the beginning and the end."""
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """Nights in which a case had the same state."""
+
+    status: Status
+    flaky: bool
+    first: str
+    last: str
+    nights: int
+    toolchain: Revision
+    track: str
+    failure: Failure | None
+    cluster: str | None
+    """The id of the failure."""
+
+
+@dataclass(frozen=True)
+class KnownCase:
+    """Everything known of a case."""
+
+    case: str
+    suite: str
+    facts: Mapping[str, str | None]
+    """What the newest night says of the case itself."""
+    runs: Sequence[CaseRun]
+    """The newest first."""
+    states: Sequence[ToolchainState]
+    """The last result on each toolchain, the newest release first."""
+    flaky_changes: int
+    """Changes without a change of the compiler."""
+    failures: Sequence[FailureCluster]
+    """What nights found out about its failures."""
+    tracked: Mapping[str, str]
+    """The issues of these failures, by id."""
+    log: LogExcerpt | None
+
+
+def known_case(name: str, store: NightStore, history: NightsHistory, evidence: ResultCache) -> KnownCase:
+    """Collect what is known of a case. Raises BadInput when nothing is."""
+    records = evidence.newest_of(name)
+    rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
+    if not rows and not records:
+        raise BadInput(f"nothing is known of a case {name!r}; `triage run` or `triage nightly` tests it")
+    runs = [run for row in rows for run in _runs(history, row)]
+    failing = next((run.toolchain.name for run in runs if run.failure), "")
+    tracks = [history.rows[row][0] for row in rows]
+    known = known_failures(store, history)
+    signatures = dict.fromkeys(run.failure.signature for run in runs if run.failure)
+    keys = [(track.compiler, signature) for track in tracks for signature in signatures]
+    own = [known[key] for key in dict.fromkeys(keys) if key in known]
+    return KnownCase(
+        case=name,
+        suite=tracks[0].suite if tracks else "",
+        facts=_facts(store, history, rows),
+        runs=runs,
+        states=states_of(records, history, rows),
+        flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
+        failures=[each.cluster for each in own],
+        tracked={each.cluster.id: each.tracker for each in own if each.tracker},
+        log=log_of(records, failing) or next(filter(None, (stored_log(store, history, row) for row in rows)), None),
+    )
+
+
+def _facts(store: NightStore, history: NightsHistory, rows: Sequence[int]) -> Mapping[str, str | None]:
+    night = store.night(history.numbers[max(history.runs[row][-1].last for row in rows)]) if rows else None
+    result = next((case for case in night.cases if case.case == history.rows[rows[0]][1]), None) if night else None
+    if result is None:
+        return {}
+    facts = {"recipe": result.recipe, "suite": result.suite, "compiler": result.compiler, "summary": result.summary}
+    target = result.target
+    return {**facts, "backend": target.backend if target else None, "chip": target.chip if target else None}
+
+
+def _runs(history: NightsHistory, row: int) -> list[CaseRun]:
+    runs = []
+    for run in reversed(history.runs[row]):
+        failure = history.kind_of(row, run.last)
+        first, last = history.nights[run.first], history.nights[run.last]
+        runs.append(
+            CaseRun(
+                status=run.status,
+                flaky=run.flaky,
+                first=first.started,
+                last=last.started,
+                nights=run.count,
+                toolchain=first.toolchain,
+                track=history.rows[row][0].name,
+                failure=failure,
+                cluster=cluster_id(failure.signature) if failure else None,
+            )
+        )
+    return runs
+
+
+def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[int]) -> list[ToolchainState]:
+    """Return the state on each toolchain that a case ran on, the newest release first.
+
+    A night also runs the program, compares its results, and knows what the recipe expects, so its failures and unexpected
+    passes come before what a compile alone shows.
+
+    Args:
+        records: Of compiles.
+        history: Of all cases.
+        rows: Of the case in the history.
+    """
+    states = {}
+    for record in sorted(records, key=lambda record: record.at):
+        outcome = _judged(record)
+        states[record.toolchain] = ToolchainState(record.toolchain, Status(plain_status(outcome)), outcome.failure)
+    for row in rows:
+        newest = {night.toolchain.name: number for number, night in enumerate(history.nights) if history.states[row, number]}
+        for name, number in newest.items():
+            run = next(run for run in history.runs[row] if run.first <= number <= run.last)
+            compiled = states[name].failure if name in states else None
+            if run.status in FAILING or (run.status is Status.XPASS and not compiled):
+                states[name] = ToolchainState(name, run.status, compiled or history.kind_of(row, number))
+    return sorted(states.values(), key=lambda state: version_key(state.toolchain), reverse=True)
+
+
+def version_key(name: str) -> tuple[bool, Version]:
+    """Return a key that orders releases by version, before them everything else."""
+    try:
+        return True, Version(name)
+    except InvalidVersion:
+        return False, Version("0")
+
+
+def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
+    """Return the output of a failing case on a toolchain, or on the latest one where it fails; None where it is not known."""
+    failing = [record for record in records if not record.execution.ok]
+    record = next((record for record in failing if record.toolchain == toolchain), next(iter(failing), None))
+    if record is None:
+        return None
+    failure, clean = _judged(record).failure, without_paths(_NO_NAMES, "input")
+    stream = record.execution.stdout if record.execution.stderr.empty else record.execution.stderr
+    command = shlex.join(clean(word) for word in record.execution.argv)
+    return excerpt(clean(stream.text), failure.line if failure else None, record.toolchain, command)
+
+
+def stored_log(store: NightStore, history: NightsHistory, row: int) -> LogExcerpt | None:
+    """Return the output of a case that was stored with the last or the first night of its last failure; None without one."""
+    run = next((run for run in reversed(history.runs[row]) if run.failed), None)
+    for number in dict.fromkeys((run.last, run.first)) if run else ():
+        night, name = history.nights[number], history.rows[row][1]
+        path = next((case.log for case in night.cases if case.case == name), None)
+        content = store.log(history.numbers[number], path) if path else None
+        kind = history.kind_of(row, number)
+        if content is not None and kind:
+            text = without_paths(_NO_NAMES, "input")(content)
+            root = next((at for at, line in enumerate(text.splitlines(), 1) if kind.headline in line), None)
+            return excerpt(text, root, night.toolchain.name, "")
+    return None
+
+
+def excerpt(text: str, line: int | None, toolchain: str, command: str) -> LogExcerpt:
+    """Return the lines of a log to show, with those around the root cause. line: its number, from 1."""
+    lines = text.rstrip().splitlines()
+    root = None if line is None or line > len(lines) else line - 1
+    if len(lines) <= _HEAD + _TAIL:
+        return LogExcerpt(toolchain, command, lines, root, 0)
+    start = 0 if root is None else max(0, root - 20)
+    if root is not None and start > 0:
+        lines, root = lines[start:], root - start
+    shown = lines[:_HEAD] + lines[-_TAIL:] if len(lines) > _HEAD + _TAIL else lines
+    return LogExcerpt(toolchain, command, shown, root, start + len(lines) - len(shown))
+
+
+def _judged(record: Record) -> Outcome:
+    return judge(record.execution, packaged_rules(), record.failing_pass, flaky=bool(record.disagreements))
