@@ -7,7 +7,7 @@ from pathlib import Path
 from triage.compilers.base import Description
 from triage.model.revision import Capabilities
 from triage.toolchains.capability_cache import describe
-from triage.toolchains.workspace import StateStore
+from triage.toolchains.workspace import Workspace
 
 
 class TwoFiles:
@@ -38,7 +38,7 @@ LARGE = b"x" * (17 << 20)
 
 
 def test_the_identity_is_the_content_of_every_file_wherever_it_lies(tmp_path: Path) -> None:
-    compiler, state = TwoFiles(), StateStore(tmp_path / "home" / "state")
+    compiler, state = TwoFiles(), Workspace(tmp_path / "home")
     first = make(tmp_path / "first", b"1", LARGE)
     known = describe(state, compiler, first)
     assert describe(state, compiler, first) == known
@@ -51,7 +51,7 @@ def test_the_identity_is_the_content_of_every_file_wherever_it_lies(tmp_path: Pa
 
 
 def test_a_changed_library_is_another_compiler(tmp_path: Path) -> None:
-    compiler, state = TwoFiles(), StateStore(tmp_path / "home" / "state")
+    compiler, state = TwoFiles(), Workspace(tmp_path / "home")
     program = make(tmp_path / "one", b"1", LARGE)
     before = describe(state, compiler, program).identity
     library = tmp_path / "one" / "lib.so"

@@ -86,7 +86,7 @@ def test_a_broken_list_of_runs_ends_with_exit_4(home: Path, server: HostileServe
 def test_a_broken_wheel_ends_with_exit_4_and_leaves_nothing(home: Path, server: HostileServer, name: str) -> None:
     server.answers = {"/simple": server.index(), "/wheel": BROKEN_WHEELS[name]}
     check_failure(call("toolchains", "install", "1.0.0"), server)
-    assert not stored(home / "toolchains")
+    assert not stored(home)
     assert not [path for path in (home / "toolchains").iterdir() if path.is_dir()]
 
 
@@ -104,7 +104,7 @@ def test_a_wheel_that_is_not_the_announced_one_ends_with_exit_4(home: Path, serv
     done = call("toolchains", "install", "1.0.0")
     check_failure(done, server)
     assert "Hash mismatch" in done.output
-    assert not stored(home / "toolchains")
+    assert not stored(home)
 
 
 @pytest.mark.parametrize(

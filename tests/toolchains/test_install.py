@@ -102,11 +102,11 @@ def test_prune_removes_the_least_recently_used_first(loopback: LoopbackIndex, tm
         mark = folders[version] / ".used"
         mark.touch()
         os.utime(mark, (time.time() - age, time.time() - age))
-    one = stored(tmp_path / "home/toolchains")[0]
+    one = stored(tmp_path / "home")[0]
     assert one.folder == folders["1.10.0"]
     removed = prune(tmp_path / "home", keep=one.bytes * 2)
     assert [each.folder for each in removed] == [folders["1.10.0"]]
-    assert {each.folder for each in stored(tmp_path / "home/toolchains")} == {folders["1.0.0"], folders["1.1.0"]}
+    assert {each.folder for each in stored(tmp_path / "home")} == {folders["1.0.0"], folders["1.1.0"]}
 
 
 def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackIndex, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def pass_evidence(
     key = _cache_key(runner, case, good, bad)
     if key is None:
         return _compare(runner, case, good, bad, repository)
-    cache = runner.registry.workspace.state.section("pass evidence")
+    cache = runner.registry.workspace.state("pass evidence")
     if stored := cache.get(key):
         with suppress(ValidationError):
             return _EVIDENCE.validate_python(stored["evidence"])

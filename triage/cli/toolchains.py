@@ -116,7 +116,7 @@ def list_(
             releases += [
                 ListedRelease(**asdict(ref.revision), family=family, installed=registry.is_installed(ref)) for ref in refs
             ]
-        toolchains = stored(registry.folder)
+        toolchains = stored(registry.home)
     if not releases and unknown:
         raise unknown[0]
     for failure in unknown:
@@ -204,7 +204,7 @@ def prune(
     with open_runner(context.obj, ()) as runner:
         home = runner.registry.home
         removed = prune_home(home, limit)
-        left = sum(entry.bytes for entry in (*stored(home / "toolchains"), *stored_builders(home / "builders")))
+        left = sum(entry.bytes for entry in (*stored(home), *stored_builders(home)))
     lines = []
     for toolchain in removed:
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()

@@ -151,7 +151,7 @@ def _installed(registry: ToolchainRegistry, family: str) -> MachineCheck:
 
 
 def _cache(registry: ToolchainRegistry) -> MachineCheck:
-    installs = stored(registry.folder)
+    installs = stored(registry.home)
     damaged = [install.folder.name for install in installs if not install.intact]
     found = f"{len(installs)} toolchains, {sum(install.bytes for install in installs) / _GIB:.1f} GiB"
     advice = f"damaged, will be installed again when used: {', '.join(damaged)}" if damaged else ""

@@ -9,7 +9,7 @@ import fcntl
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from triage.execution.task import Naming, Task, by_key
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
-from triage.toolchains.home import wait_for_lock
+from triage.toolchains.home import lock_file
 
 # Endings that one run does not prove.
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
@@ -163,9 +163,9 @@ class Maker:
         if not is_measured:
             yield
             return
-        with self.measuring.open("wb") as lock:
+        with ExitStack() as held:
             with suppress(OSError):  # a file system without locks
-                wait_for_lock(lock, fcntl.LOCK_EX, self.stop)
+                held.enter_context(lock_file(self.measuring, fcntl.LOCK_EX, self.stop))
             yield
 
 

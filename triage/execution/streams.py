@@ -58,18 +58,13 @@ class Capture:
 
 
 class Log:
-    """A file that keeps the first MiB and the last 3 MiB of what is written to it.
-
-    written: bytes so far; recent: the last ones.
-    """
+    """A file that keeps the first MiB and the last 3 MiB of what is written to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._sink = path.open("wb", buffering=0)
         self._room = 1 << 20
         self._tail = _Tail(3 << 20)
-        self.written = 0
-        self.recent = b""
 
     def __enter__(self) -> Log:
         return self
@@ -83,8 +78,6 @@ class Log:
 
     def write(self, data: bytes) -> None:
         """Append; drop from the middle when the log grows too large."""
-        self.written += len(data)
-        self.recent = data[-200:]
         head, rest = data[: self._room], data[self._room :]
         self._sink.write(head)
         self._room -= len(head)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from triage.compilers.base import Compiler, Description
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import disk_errors
-from triage.toolchains.workspace import StateStore
+from triage.toolchains.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_LARGE = 16 << 20  # bytes; the digests of smaller files are computed again, which is faster than a transaction
+_LARGE = 16 << 20  # bytes; the digests of smaller files are computed again, which is faster than reading a stored one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,46 +36,45 @@ def _stored() -> TypeAdapter[DescribedCompiler]:
     return TypeAdapter(DescribedCompiler)
 
 
-def describe(state: StateStore, compiler: Compiler, program: Path) -> DescribedCompiler:
-    """Query a compiler, once for each content. The key is made of path, size, time of change and inode of its files, so that
-    a rebuilt compiler is queried again.
+def describe(workspace: Workspace, compiler: Compiler, program: Path) -> DescribedCompiler:
+    """Query a compiler, once for each content of its files.
 
     Raises:
         EnvironmentFailure: files of the compiler are missing; and what `Compiler.describe` raises.
     """
-    section = state.section("capabilities")
+    section = workspace.state("capabilities")
     try:
         files = compiler.identity_files(program)
-        key = _stamp(files)
+        key = _stamp(*files)
     except FileNotFoundError as error:
         raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
     with suppress(ValueError):  # none, or of an earlier version of the program
         return _stored().validate_python(section.get(key))
     with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
-        identity = pool.submit(_identity, state, files)  # reading a large library takes as long as the queries
+        identity = pool.submit(_identity, workspace, files)  # reading a large library takes as long as the queries
         description = compiler.describe(program)
         known = DescribedCompiler(identity.result(), description)
     section.put(key, _stored().dump_python(known, mode="json"))
     return known
 
 
-def _identity(state: StateStore, files: tuple[Path, ...]) -> str:
-    """A digest of all files. Those of large files are stored, because compilers of many commits may share one library."""
-    whole, digests = blake2b(digest_size=20), state.section("file digests")
+def _identity(workspace: Workspace, files: tuple[Path, ...]) -> str:
+    """Return a digest of all files. Those of large files are stored, because compilers of many commits may share a library."""
+    whole, digests = blake2b(digest_size=20), workspace.state("file digests")
     for path in files:
-        is_large, key = path.stat().st_size >= _LARGE, _stamp((path,))
-        digest = digests.get(key) if is_large else None
+        key = _stamp(path) if path.stat().st_size >= _LARGE else None
+        digest = digests.get(key) if key else None
         if digest is None:
             with path.open("rb") as source:
                 digest = file_digest(source, "sha256").hexdigest()
-            if is_large:
+            if key:
                 digests.put(key, digest)
         whole.update(path.name.encode() + b"\0" + bytes.fromhex(digest))
     return whole.hexdigest()
 
 
-def _stamp(files: tuple[Path, ...]) -> str:
-    """A digest that changes when one of the files is written, without reading them."""
+def _stamp(*files: Path) -> str:
+    """Return a digest that changes when one of the files is written, without reading them."""
     key = blake2b(digest_size=16)
     for path in files:
         stat = path.stat()

@@ -1,4 +1,4 @@
-"""The home folder `TRIAGE_HOME`, which holds toolchains, inputs, state and evidence, and writing and locking files safely."""
+"""The home folder `TRIAGE_HOME`, and safe ways to write, lock and remove files in it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import fcntl
 import itertools
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile, mkdtemp
 from typing import IO
@@ -29,7 +29,7 @@ _LOCK_TICK = 0.02  # seconds between attempts to lock a file
 
 
 def home_path() -> Path:
-    """`TRIAGE_HOME`, or the platform's cache folder. It may not exist."""
+    """Return `TRIAGE_HOME`, or the platform's cache folder. It may not exist."""
     named = os.environ.get("TRIAGE_HOME")
     if named:
         return Path(named).expanduser().absolute()
@@ -52,7 +52,7 @@ def disk_errors(action: str) -> Iterator[None]:
 
 
 def open_home() -> Path:
-    """The home folder, created if it is missing. EnvironmentFailure when it cannot be written."""
+    """Return the home folder, created if it is missing. EnvironmentFailure when it cannot be written."""
     home = home_path()
     with disk_errors(f"use {home} as TRIAGE_HOME"):
         home.mkdir(parents=True, exist_ok=True)
@@ -63,9 +63,7 @@ def open_home() -> Path:
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """Write a file in one step and create its folder if it is missing. Readers see the old content or the new one, whichever
-    thread or process writes at the same time.
-    """
+    """Write a file in one step and create its folder if it is missing. Readers see the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode("utf-8") if isinstance(text, str) else text
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
@@ -94,7 +92,7 @@ def remove_tree(root: Path) -> bool:
             folder.chmod(0o700)
             for entry in list(os.scandir(folder)):
                 if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry)  # noqa: PTH108 - an entry is no `Path`
+                    os.unlink(entry)  # noqa: PTH108 - an entry is not a `Path`
                 elif folder == root:
                     pending.append(Path(entry))
                 else:
@@ -119,14 +117,24 @@ def temporary_folder(within: Path | None = None, prefix: str = "triage-") -> Ite
         remove_tree(folder)
 
 
-def wait_for_lock(file: IO[bytes], kind: int, stop: threading.Event) -> None:
-    """Lock a file, which another process may have locked. The lock ends when the file is closed.
+def lock_file(path: Path, kind: int, stop: threading.Event, on_wait: Callable[[], object] = lambda: None) -> IO[bytes]:
+    """Lock a file, which another process may have locked for long. The lock ends when the file is closed, or with the process.
 
-    kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`. OSError on a file system without locks; Interrupted when `stop` is set meanwhile.
+    `kind` is `fcntl.LOCK_EX` or `fcntl.LOCK_SH`; with `fcntl.LOCK_NB` a locked file raises BlockingIOError at once. `on_wait`
+    is called before the first wait. Raises Interrupted when `stop` is set meanwhile, OSError on a file system without locks.
     """
-    while True:
-        try:
-            return fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with ExitStack() as closing:
+        file = closing.enter_context(path.open("ab"))
+        for attempt in itertools.count():
+            try:
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if kind & fcntl.LOCK_NB:
+                    raise
+            if attempt == 0:
+                on_wait()
             if stop.wait(_LOCK_TICK):
-                raise Interrupted("stopped") from None
+                raise Interrupted("stopped")
+        closing.pop_all()
+    return file

@@ -160,14 +160,14 @@ def read_page(workspace: Workspace, url: str, distribution: str, pythons: Sequen
         reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
         raise unusable(answer.url, f"it is not a page of links: {reason[:300]}") from error
     if releases:
-        workspace.state.section("listed wheels").put(f"{distribution} {url}", [asdict(release) for release in releases])
+        workspace.state("listed wheels").put(f"{distribution} {url}", [asdict(release) for release in releases])
     return releases
 
 
 def stored_page(workspace: Workspace, url: str, distribution: str) -> list[Release]:
     """Return what `read_page` returned last time, or nothing."""
     with suppress(TypeError):  # stored by another version of the program
-        return [Release(**entry) for entry in workspace.state.section("listed wheels").get(f"{distribution} {url}") or ()]
+        return [Release(**entry) for entry in workspace.state("listed wheels").get(f"{distribution} {url}") or ()]
     return []
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from triage.compilers.base import Environment, Packaging, Wheel
-from triage.toolchains.home import disk_errors, remove_tree, wait_for_lock
+from triage.toolchains.home import disk_errors, lock_file, remove_tree
 from triage.toolchains.index import Release
 from triage.toolchains.workspace import Workspace
 
@@ -25,13 +25,13 @@ _DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionE
 
 
 def folder_of(toolchains: Path, distribution: str, release: Release, packaging: Packaging = PLAIN_WHEEL) -> Path:
-    """The folder of a release: readable, and different for each content of one version."""
+    """Return the folder of a release: readable, and different for each content of one version."""
     mark = release.sha256[:12] if release.sha256 else "unhashed"
     return toolchains / f"{_prefix(distribution, packaging)}-{release.version}-{mark}"
 
 
 def installed(toolchains: Path, distribution: str, packaging: Packaging = PLAIN_WHEEL) -> list[Release]:
-    """The releases with an intact install, oldest version first."""
+    """Return the releases with an intact install, oldest version first."""
     from packaging.version import Version
 
     releases = [release for release, folder in _manifests(toolchains, distribution, packaging) if is_intact(folder)]
@@ -39,12 +39,11 @@ def installed(toolchains: Path, distribution: str, packaging: Packaging = PLAIN_
 
 
 def installed_release(toolchains: Path, distribution: str, version: str, packaging: Packaging = PLAIN_WHEEL) -> Release | None:
-    """The release of one version; None without an intact install. Other installs are not checked, which takes long."""
+    """Return the release of one version, if its install is intact. Other installs are not checked, which takes long."""
     from packaging.version import Version
 
-    wanted = Version(version)
     for release, folder in _manifests(toolchains, distribution, packaging):
-        if Version(release.version) == wanted and is_intact(folder):
+        if Version(release.version) == Version(version) and is_intact(folder):
             return release
     return None
 
@@ -61,7 +60,7 @@ def _manifests(toolchains: Path, distribution: str, packaging: Packaging) -> Ite
 
 
 def _prefix(distribution: str, packaging: Packaging) -> str:
-    """How the folder names of one distribution begin, installed in one way."""
+    """Return how the folder names of one distribution begin, installed in one way."""
     match packaging:
         case Wheel():
             return distribution
@@ -81,14 +80,14 @@ def is_intact(folder: Path) -> bool:
 
 
 def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path, Path], Release | None]) -> Path:
-    """The intact folder `name` of the cache, filled if it is missing or damaged. Safe beside other processes. `what` is the
-    toolchain in messages.
+    """Return the intact folder `name` of the cache, filled if it is missing or damaged. `what` is the toolchain in messages.
 
     `fill` is called as fill(root, scratch). It puts the files into `root`, which is moved afterwards, and may use `scratch`,
-    which is removed. Where it returns a release, the folder counts as an install of it. Its errors leave no files.
+    which is removed. Where it returns a release, the folder counts as an install of it. Its errors leave no files. Other
+    processes that need the same folder wait.
     """
     toolchains = workspace.toolchains
-    folder = toolchains / name
+    folder, staging = toolchains / name, toolchains / f".{name}.staging"
     if is_intact(folder):
         return folder
     with disk_errors(f"install {what}"):
@@ -99,7 +98,6 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
             if folder.exists():
                 workspace.progress.note(f"{what} is damaged and is installed again")
                 remove_tree(folder) if folder.is_dir() else folder.unlink()
-            staging = toolchains / f".{name}.staging"
             remove_tree(staging)  # of a process that was killed: this one has the lock
             root, scratch = staging / "root", staging / "scratch"
             try:
@@ -124,16 +122,17 @@ def sweep(home: Path) -> None:
         name, staging, _ = path.name.partition(".staging")
         name, doomed, _ = name.partition(".doomed-")
         if staging or doomed:
-            from filelock import FileLock, Timeout  # slow to import, and rarely needed
-
-            with suppress(Timeout, OSError), FileLock(path.with_name(f"{name}.lock"), timeout=0):
+            with suppress(OSError), _locked_now(path.with_name(f"{name}.lock")):
                 remove_tree(path)
 
 
+def _locked_now(path: Path) -> IO[bytes]:
+    """Lock a file that no other process has locked. BlockingIOError when one has."""
+    return lock_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB, threading.Event())
+
+
 class InUse:
-    """The toolchains that this process uses. No other process prunes them until this object or the process ends; the kernel
-    drops the locks of a killed process.
-    """
+    """The toolchains that this process uses. No other process prunes them until this object or the process ends."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -141,50 +140,47 @@ class InUse:
 
     def add(self, folder: Path) -> None:
         """Mark a toolchain as used now, and lock it. Interrupted when the stop is set while another process prunes it."""
-        if folder in self._locks:
-            return
-        with disk_errors(f"use {folder}"):
-            lock = (folder / USE).open("ab")
-            os.utime(folder / USE)
-            wait_for_lock(lock, fcntl.LOCK_SH, self._stop)
-        self._locks[folder] = lock
+        if folder not in self._locks:
+            with disk_errors(f"use {folder}"):
+                self._locks[folder] = lock_file(folder / USE, fcntl.LOCK_SH, self._stop)
+                os.utime(folder / USE)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredToolchain:
-    """One toolchain in the cache: bytes on disk, last use in seconds since the epoch, whether no file is missing."""
+    """One toolchain in the cache, or one folder in which compilers are built."""
 
     folder: Path
     bytes: int
+    """The size on disk."""
     used: float
+    """The last use in seconds since the epoch."""
     intact: bool
+    """Whether no file is missing."""
 
 
-def stored(toolchains: Path) -> list[StoredToolchain]:
-    """All toolchains in the cache, least recently used first."""
-    folders = toolchains.iterdir() if toolchains.is_dir() else ()
-    entries = (
-        StoredToolchain(folder, _bytes(folder), _last_use(folder), is_intact(folder))
-        for folder in folders
-        if folder.is_dir() and not folder.name.startswith(".")
-    )
+def stored(home: Path) -> list[StoredToolchain]:
+    """Return all toolchains in a home, least recently used first."""
+    folders = [folder for folder in home.glob("toolchains/[!.]*") if folder.is_dir()]
+    entries = [StoredToolchain(folder, _bytes(folder), _last_use(folder), is_intact(folder)) for folder in folders]
     return sorted(entries, key=lambda entry: (entry.used, entry.folder))
 
 
-def stored_builders(builders: Path) -> list[StoredToolchain]:
-    """All folders in which compilers are built, with their private checkouts."""
-    folders = (folder for folder in builders.glob("*/[0-9]*") if folder.is_dir())
+def stored_builders(home: Path) -> list[StoredToolchain]:
+    """Return all folders of a home in which compilers are built, with their private clones."""
+    folders = [folder for folder in home.glob("builders/*/[0-9]*") if folder.is_dir()]
     return [StoredToolchain(folder, _bytes(folder), _last_use(folder), intact=True) for folder in folders]
 
 
 def prune(home: Path, keep: int) -> list[StoredToolchain]:
-    """Remove the least recently used toolchains and builders until at most `keep` bytes are left, and return them. Damaged
-    ones go first, those in use stay.
+    """Remove the least recently used toolchains and builders until at most `keep` bytes are left, and return them.
+
+    Damaged ones go first, those in use stay.
     """
-    entries = sorted([*stored(home / "toolchains"), *stored_builders(home / "builders")], key=lambda entry: entry.used)
+    entries = sorted([*stored(home), *stored_builders(home)], key=lambda entry: (entry.intact, entry.used))
     total = sum(entry.bytes for entry in entries)
     removed: list[StoredToolchain] = []
-    for entry in sorted(entries, key=lambda entry: entry.intact):
+    for entry in entries:
         if entry.intact and total <= keep:
             break
         if _remove(entry.folder):
@@ -195,18 +191,19 @@ def prune(home: Path, keep: int) -> list[StoredToolchain]:
 
 def _remove(folder: Path) -> bool:
     """Remove a folder; return whether it was there and nobody uses it."""
-    from filelock import FileLock
-
-    with disk_errors(f"remove {folder}"), FileLock(folder.with_name(f".{folder.name}.lock")):
-        doomed = folder.with_name(f".{folder.name}.doomed-{os.getpid()}")
-        try:
-            with (folder / USE).open("ab") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
-        except (BlockingIOError, FileNotFoundError):  # another process uses it, or has removed it
-            return False
+    doomed = folder.with_name(f".{folder.name}.doomed-{os.getpid()}")
+    try:
+        with (
+            disk_errors(f"remove {folder}"),
+            suppress(BlockingIOError, FileNotFoundError),  # another process uses it, or has removed it
+            _locked_now(folder.with_name(f".{folder.name}.lock")),
+            _locked_now(folder / USE),
+        ):
+            folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
+            return True
+        return False
+    finally:
         remove_tree(doomed)
-        return True
 
 
 def _bytes(folder: Path) -> int:
@@ -217,21 +214,17 @@ def _bytes(folder: Path) -> int:
 
 
 def bytes_below(folder: Path) -> int:
-    """The bytes of all files in a folder, which others may change meanwhile."""
-    return sum(_size(Path(parent) / name) for parent, _, names in os.walk(folder) for name in names)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.lstat().st_size
-    except OSError:  # a build has removed it meanwhile
-        return 0
+    """Return the bytes of all files in a folder, which others may change meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # removed meanwhile
+                total += (Path(parent) / name).lstat().st_size
+    return total
 
 
 def _last_use(folder: Path) -> float:
     for path in (folder / USE, folder / MANIFEST, folder):
-        try:
+        with suppress(OSError):
             return path.stat().st_mtime
-        except OSError:
-            continue
     return 0.0

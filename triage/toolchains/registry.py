@@ -318,7 +318,7 @@ class ToolchainRegistry:
         """The commit that the compiler in a folder reports; None where it reports none."""
         compiler = self._compiler(family)
         program = compiler.locate(root)
-        return describe(self.workspace.state, compiler, program).description.commit if program else None
+        return describe(self.workspace, compiler, program).description.commit if program else None
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Whether obtaining needs no download."""
@@ -336,7 +336,7 @@ class ToolchainRegistry:
         program = compiler.locate(root)
         if program is None:
             raise EnvironmentFailure(f"there is no {ref.family} compiler in {root}: {compiler.folders}")
-        known = describe(self.workspace.state, compiler, program)
+        known = describe(self.workspace, compiler, program)
         description = known.description
         commit = ref.revision.commit or description.commit  # a build may report another one
         # The day of the commit is the same on every index; the day of upload, which some indices omit, is not.

@@ -89,7 +89,7 @@ def test_commits_are_built_in_one_folder(compiled: History, timeline: Timeline, 
     # Each keeps its own library although all were built in one folder.
     assert {index: printed(folder) for index, folder in folders.items()} == {9: 9, 8: 8, 3: 3}
     assert all(is_intact(folder) for folder in folders.values())
-    assert {one.folder for one in stored(workspace.toolchains)} == set(folders.values())
+    assert {one.folder for one in stored(workspace.home)} == set(folders.values())
     assert len(builders(workspace)) == 1
     log = (workspace.home / "logs" / f"{folders[8].name}.log").read_text()
     assert "Building C object CMakeFiles/core.dir/core.c.o" in log
@@ -137,7 +137,7 @@ def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, err
         mine.obtain(offer(mine, timeline, 0))
     # Only what would fail on any machine is remembered.
     assert (offer(mine, timeline, 0).untestable is not None) == (type(caught.value) is Unobtainable)
-    assert not stored(workspace.toolchains)
+    assert not stored(workspace.home)
 
 
 def test_submodules_follow_the_commit(history: History, workspace: Workspace, tmp_path: Path) -> None:

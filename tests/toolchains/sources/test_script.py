@@ -8,7 +8,7 @@ from tests.git_history.history import History
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.sources.base import Offer
-from triage.toolchains.sources.script import ScriptedToolchains
+from triage.toolchains.sources.script import ScriptedToolchains, ScriptSection
 from triage.toolchains.workspace import Workspace
 
 
@@ -29,7 +29,7 @@ def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace
         '#!/bin/sh\necho chatter\necho >&2 noise\nmkdir -p "tc/$1" && echo "$TRIAGE_COMMIT" > "tc/$1/sha"\necho "tc/$1"\n'
     )
     script.chmod(0o755)
-    mine = ScriptedToolchains(workspace, "'./fetch it.sh'", tmp_path)
+    mine = ScriptedToolchains(workspace, ScriptSection(run="'./fetch it.sh'"), tmp_path)
     assert offer(timeline, mine).seconds == 120
     folder = mine.obtain(offer(timeline, mine))
     assert (folder / "sha").read_text().strip() == timeline.commits[1].sha
@@ -53,7 +53,17 @@ def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace
 def test_each_way_to_have_no_toolchain(
     timeline: Timeline, workspace: Workspace, tmp_path: Path, command: str, error: type[Exception], message: str
 ) -> None:
-    mine = ScriptedToolchains(workspace, command, tmp_path, timeout=0.3)
+    mine = ScriptedToolchains(workspace, ScriptSection.model_construct(run=command, timeout=0.3, env={}), tmp_path)
     with pytest.raises(error, match=message.replace("folder .*", "folder, which")) as caught:
         mine.obtain(offer(timeline, mine))
     assert isinstance(caught.value, Unobtainable) == (error is Unobtainable)
+
+
+def test_a_path_with_other_files_for_another_commit_is_refused(
+    timeline: Timeline, workspace: Workspace, tmp_path: Path
+) -> None:
+    mine = ScriptedToolchains(workspace, ScriptSection(run="mkdir -p tc; echo $TRIAGE_COMMIT > tc/sha; echo tc #"), tmp_path)
+    first, second = mine.offers(timeline, range(2))
+    mine.obtain(first)
+    with pytest.raises(EnvironmentFailure, match="print another path for each commit"):
+        mine.obtain(second)

@@ -84,7 +84,7 @@ def test_a_nightly_is_obtained_once_and_counts_as_an_install(
     folder = nightlies.obtain(first)
     assert (folder / PROGRAM).read_bytes() == b"\x7fELF 20250602"
     assert is_intact(folder)
-    assert [one.folder for one in stored(workspace.toolchains)] == [folder]
+    assert [one.folder for one in stored(workspace.home)] == [folder]
     assert [one.version for one in installed(workspace.toolchains, NAME)] == ["3.5.0rc20250602"]
     asked = len(server.requests)
     assert nightlies.obtain(first) == folder

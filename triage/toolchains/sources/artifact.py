@@ -144,7 +144,7 @@ class CommitArtifacts:
         self._token = token_for(self._api, os.environ)
         self._web = Web(workspace, self._token)
         self._kind = f"artifacts:{slug}"
-        self._known = workspace.state.section("artifacts")
+        self._known = workspace.state("artifacts")
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return one for each commit that the workflow ran on. Expired, failed and running ones are untestable."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -39,7 +38,7 @@ class ScriptSection(SourceSection):
     env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
 
     def open(self, context: SourceContext) -> ScriptedToolchains:
-        return ScriptedToolchains(context.workspace, self.run, context.folder, self.timeout, self.env)
+        return ScriptedToolchains(context.workspace, self, context.folder)
 
 
 class ScriptedToolchains:
@@ -51,104 +50,80 @@ class ScriptedToolchains:
 
     name = "command"
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        command: str,
-        folder: Path,
-        timeout: float = 3600.0,
-        env: Mapping[str, str | None] = MappingProxyType({}),
-    ) -> None:
-        """timeout: seconds; env: variables beside `Purpose.BUILD`."""
+    def __init__(self, workspace: Workspace, settings: ScriptSection, folder: Path) -> None:
         self._workspace = workspace
-        self._command = command
+        self._settings = settings
         self._folder = folder
-        self._timeout = timeout
-        self._env = env
-        self._kind = f"command:{command}"
-        self._section = workspace.state.section("printed paths")
-        self._digest = _digest(command, folder, env)
+        self._kind = f"command:{settings.run}"
+        self._state = workspace.state("printed paths")
+        self._digest = _digest(settings, folder)
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """One for each commit: only running the script shows whether it has a toolchain."""
+        """Return one for each commit: only running the script shows whether it has a toolchain."""
         seconds = self._workspace.costs.seconds(self._kind, _DEFAULT_SECONDS)
         here = {sha for sha, (path, _) in self._printed().items() if Path(path).exists()}
         shas = ((index, timeline.commits[index].sha) for index in indices)
         return [commit_offer(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
 
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - the path holds all there is
-        if (entry := self._printed().get(offer.item)) is not None:
-            known = Path(entry[0])
-            if known.exists() and _stamp(known) == entry[1]:
-                return known
-        log_path = self._workspace.home / "logs" / f"command-{offer.item[:16]}.log"
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - the path has everything
+        sha = offer.item
+        path, stamp = self._printed().get(sha, ("", ""))
+        if path and Path(path).exists() and _stamp(Path(path)) == stamp:
+            return Path(path)
+        log_path = self._workspace.home / "logs" / f"command-{sha[:16]}.log"
         with disk_errors("write the log of the command"):
             log_path.parent.mkdir(parents=True, exist_ok=True)
             with Log(log_path) as log, self._workspace.costs.timing(self._kind):
-                path = self._run(offer.item, log)
-        self._store(offer.item, path)
-        return path
+                found = self._run(sha, log)
+        stamp, known = _stamp(found), self._printed()
+        for other, (path, other_stamp) in known.items():
+            if other != sha and path == str(found) and other_stamp != stamp:  # results of one would be those of the other
+                raise EnvironmentFailure(
+                    f"the script printed {found} for {other[:10]} and now for {sha[:10]}, with other files in it: "
+                    "print another path for each commit, and never change the files of a commit"
+                )
+        self._state.put(self._digest, {**known, sha: (str(found), stamp)})
+        return found
 
     def _printed(self) -> dict[str, tuple[str, str]]:
-        """The paths that the script printed, by commit, with a stamp of the files there."""
-        return self._section.get(self._digest) or {}
-
-    def _store(self, sha: str, path: Path) -> None:
-        """Store a path. EnvironmentFailure when the script printed it for another commit and other files were there then:
-        results of one commit may be those of the other.
-        """
-        stamp = _stamp(path)
-
-        def check_and_add(known: dict[str, Any] | None) -> dict[str, Any]:
-            for other, (other_path, other_stamp) in (known or {}).items():
-                if other != sha and other_path == str(path) and other_stamp != stamp:
-                    raise EnvironmentFailure(
-                        f"the script printed {path} for {other[:10]} and now for {sha[:10]}, with other files in it: "
-                        "print another path for each commit, and never change the files of a commit"
-                    )
-            return {**(known or {}), sha: (str(path), stamp)}
-
-        self._section.update(self._digest, check_and_add)
+        """Return the paths that the script printed, by commit, with a stamp of the files there."""
+        return self._state.get(self._digest) or {}
 
     def _run(self, sha: str, log: Log) -> Path:
+        run, timeout = self._settings.run, self._settings.timeout
         # The words behind the script become its "$@".
-        command = ["sh", "-c", f'{self._command} "$@"', "sh", sha]
-        env = {**self._env, "TRIAGE_COMMIT": sha}
-        stop, timeout = self._workspace.stop, self._timeout
+        command = ["sh", "-c", f'{run} "$@"', "sh", sha]
+        env = {**self._settings.env, "TRIAGE_COMMIT": sha}
+        stop = self._workspace.stop
         execution = run_logged(command, log, self._folder, purpose=Purpose.BUILD, env=env, stop=stop, timeout=timeout)
         if execution.ending is Ending.TIMED_OUT:
-            raise EnvironmentFailure(f"`{self._command}` took more than {self._timeout:.0f} s (log: {log.path})")
+            raise EnvironmentFailure(f"`{run}` took more than {timeout:.0f} s (log: {log.path})")
         if execution.exit_code in _NO_SUCH_COMMAND or execution.ending is Ending.NOT_STARTED:
-            raise EnvironmentFailure(f"`{self._command}` cannot be run (log: {log.path})")
+            raise EnvironmentFailure(f"`{run}` cannot be run (log: {log.path})")
         if execution.signal is not None:
-            raise EnvironmentFailure(f"`{self._command}` was killed by signal {execution.signal} (log: {log.path})")
+            raise EnvironmentFailure(f"`{run}` was killed by signal {execution.signal} (log: {log.path})")
         if not execution.ok:
-            raise Unobtainable(
-                f"`{self._command}` has no toolchain of {sha[:10]}: its exit code is {execution.exit_code}", log.path
-            )
+            raise Unobtainable(f"`{run}` has no toolchain of {sha[:10]}: its exit code is {execution.exit_code}", log.path)
         printed = execution.stdout.last_line
         if not printed:
-            raise Unobtainable(f"`{self._command}` printed no path for {sha[:10]}", log.path)
-        path = self._folder / printed
-        if not path.exists():
-            raise Unobtainable(f"`{self._command}` printed {printed}, which does not exist", log.path)
-        return path
+            raise Unobtainable(f"`{run}` printed no path for {sha[:10]}", log.path)
+        if not (self._folder / printed).exists():
+            raise Unobtainable(f"`{run}` printed {printed}, which does not exist", log.path)
+        return self._folder / printed
 
 
-def _digest(command: str, folder: Path, env: Mapping[str, str | None]) -> str:
-    """A digest of the command, the folder and variables it runs with, and the contents of the files that the command names."""
-    whole = blake2b(f"{folder}\0{command}\0".encode(), digest_size=10)
-    if env:
-        whole.update(repr(sorted(env.items())).encode())
+def _digest(settings: ScriptSection, folder: Path) -> str:
+    """Return a digest of the command, its folder and variables, and the contents of the files that the command names."""
+    whole = blake2b(repr((str(folder), settings.run, sorted(settings.env.items()))).encode(), digest_size=10)
     with suppress(ValueError, OSError):  # the shell understands more than shlex, and a file may be unreadable
-        for word in shlex.split(command):
+        for word in shlex.split(settings.run):
             if (folder / word).is_file():
                 whole.update((folder / word).read_bytes())
     return whole.hexdigest()
 
 
 def _stamp(path: Path) -> str:
-    """A digest of the names, sizes and times of change of a file, or of all files in a folder."""
+    """Return a digest of the names, sizes and times of change of a file, or of all files in a folder."""
     whole = blake2b(digest_size=16)
     for entry in [path] if path.is_file() else sorted(path.rglob("*")):
         with suppress(OSError):  # removed meanwhile, or a link to nothing
