@@ -97,36 +97,30 @@ class ProgramDevice:
 
 @dataclass(frozen=True, slots=True)
 class ProgramFindings:
-    """All findings of a program, its devices, and the options that declare undeclared devices."""
+    """All findings of a program, its devices, options that fix findings, and what was not checked."""
 
-    findings: tuple[LintFinding, ...]
+    findings: tuple[LintFinding, ...] = ()
     devices: tuple[ProgramDevice, ...] = ()
     flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SolverLimit:
-    """How to measure the iterations that a family's affinity solver needs on one version.
-
-    Attributes:
-        rule: The rule that reports an exhausted solver.
-        other_rule: The rule that reports another failure of the compile that measures.
-        option: The option that sets the limit, up to its `=`; None if this version has none.
-        phase: The phase that ends after the solver.
-        failure_classes: The failures that the option affects.
-        prepared_phase: The phase whose output the optimizer can analyse alone.
-        prepared: Options of the compile that produces that output.
-        analysis: Options of the optimizer.
-    """
+    """How to measure the iterations that a family's affinity solver needs on one version."""
 
     rule: LintRule
+    """Reports an exhausted solver."""
     other_rule: LintRule
+    """Reports another failure of the compile that measures."""
     option: str | None
+    """Sets the limit; up to its `=`. Not every version has one."""
     phase: str
+    """Ends after the solver."""
     failure_classes: frozenset[str]
-    prepared_phase: str
-    prepared: tuple[str, ...]
-    analysis: tuple[str, ...]
+    """The failures that the option affects."""
+    guess: int
+    """The number of iterations to try first."""
 
 
 class Linter(Protocol):
@@ -145,7 +139,7 @@ class Linter(Protocol):
     def graph(self, module: Module, options: Sequence[str]) -> str:
         """Return a module's devices and transfers as a Mermaid flowchart."""
 
-    def solver(self, toolchain: Toolchain) -> SolverLimit:
+    def solver(self, toolchain: Toolchain, module: Module) -> SolverLimit:
         """Return how the affinity solver is limited and measured on this version."""
 
 

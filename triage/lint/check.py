@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +12,12 @@ from typing import ClassVar
 from triage.compilers.analysis import Linter, LintFinding, LintRule, ProgramDevice, ProgramFindings, Severity
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
-from triage.lint.solver import SolverMeasurement, measure_solver
-from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
+from triage.lint.solver import measure_solver
+from triage.mlir import Module, UnparsableError, parse_module
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Untestable
-from triage.model.progress import Task
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import flag_applies
 
@@ -92,7 +92,7 @@ class LintResult:
         return list(dict.fromkeys(flag for linted in self.cases for flag in linted.flags))
 
 
-def lint(runner: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path | None) -> LintedCase:
+def lint(engine: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path) -> LintedCase:
     """Lint a case's program.
 
     `measured` adds a measurement of the solver's limit, which compiles. `shown` is the input as the user named it.
@@ -101,56 +101,54 @@ def lint(runner: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, me
         BadInput: The program does not parse, or there is none.
         EnvironmentFailure: The toolchain's tools do not run.
     """
-    task = runner.progress.task(f"lint  {case.name}")
-    try:
-        return _lint(runner, linter, case, toolchain, task, measured=measured, shown=shown)
-    finally:
-        task.finish()
-
-
-def _lint(
-    runner: Engine, linter: Linter, case: Case, toolchain: Toolchain, task: Task, *, measured: bool, shown: Path | None
-) -> LintedCase:
-    tools = runner.compilers[case.compiler].mlir_tools(toolchain)
+    tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     if tools is None:
         raise BadInput(f"{case.name}: {toolchain.revision.name} has no tools that read MLIR")
-    prepared = runner.planner.input_of(case, toolchain)
+    prepared = engine.planner.input_of(case, toolchain)
     if isinstance(prepared, Untestable):
         raise BadInput(f"{case.name}: {prepared.reason}")
-    options = _options(runner, case, toolchain)
+    options = _options(engine, case, toolchain)
     backend, chip = linter.target_of(options)
     target = replace(case.target, backend=case.target.backend or backend or "", chip=case.target.chip or chip)
     generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
-    name = str(prepared.path if generated or shown is None else shown)
-    module = _read(Reader(tools, runner.stop), prepared.path, name)
-    report = linter.check(module, options, target.backend or None, target.chip)
+    name = str(prepared.path if generated else shown)
+    module = _read(Reader(tools, engine.stop), prepared.path, name)
+    found = linter.check(module, options, target.backend or None, target.chip)
     ignored = _ignored_rules(prepared.path)
     loud = [
-        finding
-        for finding in report.findings
-        if finding.position is None
-        or finding.position.file != str(prepared.path)
-        or ignored.get(finding.position.line, set()).isdisjoint((finding.rule, _ALL))
+        finding for finding in found.findings if ignored.get(_line_in(name, finding), set()).isdisjoint((finding.rule, _ALL))
     ]
-    notes = () if target.backend else (_NO_BACKEND,)
-    extra = SolverMeasurement()
-    if measured:
-        task.describe(f"lint  {case.name}: compile for the affinity solver")
-        extra = _measured(runner, linter, replace(case, target=target), toolchain, report)
+    extra = ProgramFindings()
+    if measured and target.backend and all(device.declared for device in found.devices):
+        extra = measure_solver(engine, linter.solver(toolchain, module), replace(case, target=target), toolchain)
+    elif measured:
+        reason = "declare all devices first" if target.backend else "the backend is unknown"
+        extra = ProgramFindings(notes=(f"solver iterations are not measured: {reason}",))
     return LintedCase(
-        case=case,
-        source=name,
-        generated=generated,
-        findings=tuple(
-            replace(finding, position=_renamed(finding.position, prepared.path, name))
-            for finding in sorted([*loud, *extra.findings], key=_severity_and_position)
+        case,
+        name,
+        generated,
+        tuple(
+            sorted(
+                [*loud, *(_renamed(finding, str(prepared.path), name) for finding in extra.findings)],
+                key=_severity_and_position,
+            )
         ),
-        devices=tuple(replace(device, position=_renamed(device.position, prepared.path, name)) for device in report.devices),
-        flags=(*report.flags, *extra.flags),
-        silenced=len(report.findings) - len(loud),
-        notes=(*notes, *extra.notes),
-        graph=linter.graph(module, options),
+        found.devices,
+        (*found.flags, *extra.flags),
+        len(found.findings) - len(loud),
+        (*(() if target.backend else (_NO_BACKEND,)), *extra.notes),
+        linter.graph(module, options),
     )
+
+
+def _line_in(file: str, finding: LintFinding) -> int:
+    return finding.position.line if finding.position and finding.position.file == file else 0
+
+
+def _renamed(finding: LintFinding, file: str, name: str) -> LintFinding:
+    position = finding.position
+    return replace(finding, position=replace(position, file=name)) if position and position.file == file else finding
 
 
 def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
@@ -158,37 +156,25 @@ def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
     return _SEVERITIES.index(finding.severity), position.line if position else 0, position.column if position else 0
 
 
-def _options(runner: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
+def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
     """Return the compiler's options; only the case's own flags if no backend is known."""
     if not case.target.backend:
         return tuple(flag.text for flag in case.flags if flag_applies(flag, toolchain.version))
-    invocation = runner.compilers[case.compiler].invocation(case, toolchain)
+    invocation = engine.compilers[case.compiler].invocation(case, toolchain)
     if isinstance(invocation, Untestable):
         raise BadInput(f"{case.name}: {invocation.reason}")
     return invocation.options
 
 
 def _read(reader: Reader, path: Path, name: str) -> Module:
+    """Parse a file. Positions in the module have the name instead of the path."""
     text = reader.generic(path, elide=True)
     if text is None:
         raise BadInput(reader.parse_error(path).replace(str(path), name))
     try:
-        return parse_module(text)
+        return parse_module(text.replace(json.dumps(str(path)), json.dumps(name, ensure_ascii=False)))
     except UnparsableError as error:
         raise BadInput(f"{name}: its generic form cannot be read: {error}") from error
-
-
-def _measured(runner: Engine, linter: Linter, case: Case, toolchain: Toolchain, report: ProgramFindings) -> SolverMeasurement:
-    if not case.target.backend:
-        return SolverMeasurement(notes=("solver iterations are not measured: the backend is unknown",))
-    if any(device.declared is None for device in report.devices):  # the compile fails for this reason
-        return SolverMeasurement(notes=("solver iterations are not measured: declare all devices first",))
-    return measure_solver(runner, linter.solver(toolchain), case, toolchain)
-
-
-def _renamed(position: SourcePosition | None, path: Path, name: str) -> SourcePosition | None:
-    """Return a position with the file as the user knows it."""
-    return replace(position, file=name) if position and position.file == str(path) else position
 
 
 def _ignored_rules(source: Path) -> dict[int, set[str]]:

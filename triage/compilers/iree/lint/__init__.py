@@ -14,7 +14,6 @@ from triage.model.revision import Toolchain
 
 ERROR, WARNING, ADVICE = Severity.ERROR, Severity.WARNING, Severity.ADVICE
 _LIMIT = "iree-stream-affinity-solver-max-iterations"
-_DATA_TILING = "iree-opt-data-tiling"
 
 _SOLVER = LintRule(
     "solver-iterations",
@@ -74,17 +73,13 @@ class IreeLinter:
     def graph(self, module: Module, options: Sequence[str]) -> str:
         return mermaid(LintProgram(module, options))
 
-    def solver(self, toolchain: Toolchain) -> SolverLimit:
-        flags = toolchain.capabilities.flags
+    def solver(self, toolchain: Toolchain, module: Module) -> SolverLimit:
         return SolverLimit(
             _SOLVER,
             _COMPILE_FAILURE,
-            option=f"--{_LIMIT}=" if _LIMIT in flags else None,
+            option=f"--{_LIMIT}=" if _LIMIT in toolchain.capabilities.flags else None,
             phase="stream",
             # Other solvers of this phase have fixed limits.
             failure_classes=frozenset({"affinity-non-convergence", "clone-to-consumers-non-convergence"}),
-            prepared_phase="flow",
-            # Data tiling runs a solver of its own, which may fail before this one.
-            prepared=(f"--{_DATA_TILING}=false",) if _DATA_TILING in flags else (),
-            analysis=("--iree-stream-annotate-affinities",),
+            guess=max(1, placement.longest_chain(LintProgram(module))),
         )

@@ -263,6 +263,11 @@ class _Chains:
         return length
 
 
+def longest_chain(program: LintProgram) -> int:
+    """The length of the longest chain of in-place operations."""
+    return _Chains(program).longest[0]
+
+
 def long_chains(program: LintProgram) -> Iterator[LintFinding]:
     """Report long chains as advice: the shape of a program does not determine the number of iterations."""
     chains = _Chains(program)
