@@ -62,15 +62,6 @@ def test_a_daemon_does_not_survive_its_run(tmp_path: Path, mark: str, code: str)
     assert not processes_with(mark)
 
 
-def test_a_daemon_that_removed_its_mark_does_not_survive(tmp_path: Path, mark: str) -> None:
-    unmarked = (
-        "import resource; resource.setrlimit(resource.RLIMIT_RTTIME, (10**9, resource.getrlimit(resource.RLIMIT_RTTIME)[1]))"
-    )
-    command = [sys.executable, "-c", f"{unmarked}\n{DAEMON}\ndaemon({STAYS!r}, {mark!r})"]
-    assert run(command, Limits(timeout=60), tmp_path).ok
-    assert not processes_with(mark)
-
-
 def test_the_memory_of_a_daemon_counts(tmp_path: Path, mark: str) -> None:
     command = starting(GROWS, mark, "import time; time.sleep(300)")
     execution = run(command, Limits(timeout=60, memory=200 << 20), tmp_path)

@@ -51,7 +51,6 @@ def test_reduce_on_workers_writes_the_reproducer_that_it_writes_here(lab: Lab) -
     }
     workers = {call[1] for call in lab.calls()[calls:]}
     assert len(workers) == 2, "both workers compile, and the client does not"
-    assert lab.records("first") > 0 < lab.records("second")
     for name in ("first", "second"):
         left = list((lab.folder / f"home-{name}" / "delivered").rglob("*.txt"))
         assert not left, "inputs are removed"
@@ -111,4 +110,3 @@ def test_searches_answer_as_they_do_here(lab: Lab, releases: FakeReleases, words
     assert {
         place: (ours.get(place), theirs.get(place)) for place in ours | theirs if ours.get(place) != theirs.get(place)
     } == {}
-    assert lab.records("first") > 0 < lab.records("second")

@@ -188,11 +188,11 @@ def test_nothing_runs_for_a_flag_that_the_version_does_not_have(lab: Laboratory)
 
 
 def test_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "scratch" / "4194305-dead").mkdir(parents=True)  # above the largest process id
-    (tmp_path / "scratch" / "1-alive").mkdir()
-    with Scratch(tmp_path / "scratch").folder() as folder:
-        assert folder.is_dir()
-    assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["1-alive"]
+    (tmp_path / "scratch" / "dead").mkdir(parents=True)
+    with Scratch(tmp_path / "scratch").folder() as alive:
+        with Scratch(tmp_path / "scratch").folder() as folder:
+            assert folder.is_dir()
+        assert list((tmp_path / "scratch").iterdir()) == [alive]
 
 
 RUNS = """#!/bin/sh

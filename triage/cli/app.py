@@ -221,6 +221,10 @@ def _handle_signals() -> None:
 
 def main() -> None:
     """Run the program."""
-    _handle_signals()
+    try:
+        _handle_signals()
+    except RuntimeError as error:
+        os.write(2, f"triage: this machine starts no more threads ({error}); end other programs or raise its limit\n".encode())
+        sys.exit(4)
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # searching every installed package for plugins slows each start
     app(prog_name="triage")

@@ -16,11 +16,11 @@ from triage.model.execution import UNLIMITED
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_ADDR_NO_RANDOMIZE = 0x0040000
 # A 4, 8 random digits for this program, and 10 digits to count with: 19 digits, below the largest limit.
 _FIRST = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
 _NUMBERS = itertools.count(_FIRST)
 _STARTING = threading.Lock()
-_LEADERS: set[int] = set()  # processes that this program started itself and did not reap yet
 
 
 class Contained:
@@ -33,19 +33,17 @@ class Contained:
 
     def __init__(self, largest_file: int = UNLIMITED) -> None:
         """largest_file: bytes of each file that the run writes."""
-        is_subreaper()
-        hide_memory()
+        become_subreaper()
         self.number = next(_NUMBERS)
         self.leader = 0
         self.has_reaped = False
-        """Whether `others` or `strays` met one that has ended. It may have started another, which a second look finds."""
+        """Whether `others` met one that has ended. It may have started another, which a second look finds."""
         self._largest_file = largest_file
 
     @contextmanager
     def starting(self) -> Iterator[None]:
         """Mark the processes that this program starts in this block, from their first moment."""
         with _STARTING:
-            self._before = frozenset(children(os.getpid()))
             before = resource.getrlimit(resource.RLIMIT_RTTIME)
             with suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_RTTIME, (self.number, before[1]))
@@ -57,13 +55,7 @@ class Contained:
     def lead(self, pid: int) -> None:
         """Take a process that was just started as the leader."""
         self.leader = pid
-        self._is_marked = self.owns(pid)
-        _LEADERS.add(pid)
         self._limit(pid)
-
-    def reaped(self) -> None:
-        """Forget the leader, whose id may be used again."""
-        _LEADERS.discard(self.leader)
 
     def _limit(self, pid: int) -> None:
         limits = [(resource.RLIMIT_CORE, 0)]
@@ -75,29 +67,19 @@ class Contained:
 
     def others(self) -> list[int]:
         """Return the living processes except the leader. Ended ones that this program has inherited are reaped."""
-        candidates = children(os.getpid()) if is_subreaper() else _all_processes()
-        orphans = (pid for pid in candidates if pid != self.leader and self.owns(pid) and not self._reap(pid))
-        family = [self.leader, *orphans]
+        own = (pid for pid in _children(os.getpid()) if pid != self.leader and self.owns(pid))
+        family = [self.leader, *(pid for pid in own if not self._reap(pid))]
         for pid in family:
-            family += children(pid)
+            family += _children(pid)
         return list(dict.fromkeys(family))[1:]
-
-    def strays(self) -> list[int]:
-        """Return what this program inherited since the start of the run from a process that removed its mark.
-
-        It may come from another run of this program, which does not need it either: nothing that a compile starts outlives it.
-        """
-        if not (is_subreaper() and self._is_marked):
-            return []
-        first = mark_of_all_runs()
-        new = (pid for pid in children(os.getpid()) if pid not in self._before and pid not in _LEADERS)
-        return [pid for pid in new if _is_stray(pid, first) and not self._reap(pid)]
 
     def _reap(self, pid: int) -> bool:
         """Reap an inherited process if it has ended. Returns whether it has."""
-        has_ended = _reaped(pid)
-        self.has_reaped |= has_ended
-        return has_ended
+        with suppress(ChildProcessError):
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None:
+                return False
+        self.has_reaped = True
+        return True
 
     def resident(self) -> int:
         """Return the resident bytes of all processes. Those that started before the leader was limited are limited too."""
@@ -105,7 +87,7 @@ class Contained:
         for pid in (self.leader, *self.others()):
             self._limit(pid)
             with suppress(OSError, IndexError):
-                total += int(read_file(f"/proc/{pid}/statm").split()[1])
+                total += int(_content(f"/proc/{pid}/statm").split()[1])
         return total * os.sysconf("SC_PAGE_SIZE")
 
     def owns(self, pid: int) -> bool:
@@ -121,33 +103,30 @@ class Contained:
             return False
 
 
-def _is_stray(pid: int, first: str) -> bool:
-    """Return whether a process has no mark that begins with these digits, and another session than this program."""
-    try:
-        mark = str(resource.prlimit(pid, resource.RLIMIT_RTTIME)[0])
-        return not mark.startswith(first) and os.getsid(pid) != os.getsid(0)
-    except (OSError, ValueError):
-        return False
-
-
 def mark_of_all_runs() -> str:
     """Return the digits that the number of every run of this program begins with."""
     return str(_FIRST)[:9]
 
 
 @cache
-def is_subreaper() -> bool:
-    """Become the parent of descendants whose own parent ends. Returns whether the system allows it."""
+def become_subreaper() -> bool:
+    """Become the parent of descendants whose own parent ends. Returns whether the system allows it.
+
+    Also keep processes of the same user from reading the environment and the memory of this program, tokens included.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
-    return hasattr(libc, "prctl") and libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
-@cache
-def hide_memory() -> None:
-    """Keep processes of the same user from reading the environment and the memory of this program, tokens included."""
+def fix_addresses() -> bool:
+    """Disable address randomisation for the processes that this thread starts. Returns whether the system allows it.
+
+    A compiler that iterates over pointers in hash order can give different answers for different address layouts.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
-    if hasattr(libc, "prctl"):
-        libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    current = libc.personality(0xFFFFFFFF)
+    return bool(current != -1 and libc.personality(current | _ADDR_NO_RANDOMIZE) != -1)
 
 
 def missing_containment() -> list[str]:
@@ -156,41 +135,24 @@ def missing_containment() -> list[str]:
     with run.starting():
         is_marked = run.owns(os.getpid())
     return [
-        *([] if is_subreaper() else ["subreapers (PR_SET_CHILD_SUBREAPER)"]),
+        *([] if become_subreaper() else ["subreapers (PR_SET_CHILD_SUBREAPER)"]),
         *([] if is_marked else ["marks (prlimit of RLIMIT_RTTIME)"]),
         *([] if Path(f"/proc/self/task/{os.getpid()}/children").exists() else ["lists of children in /proc"]),
     ]
 
 
-def own_cgroup() -> str:
-    """Return the path of the cgroup (version 2) that this program is in; empty where there is none."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return ""
-    return next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
-
-
-def _reaped(pid: int) -> bool:
-    """Reap an inherited process that has ended. Returns whether it has."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
-    except ChildProcessError:  # not inherited, because the system has no subreapers
-        return not environment_of(pid)
-
-
-def children(pid: int) -> list[int]:
-    """Return the processes that a process is the parent of; none where the system does not list them."""
+def _children(pid: int) -> list[int]:
+    """Return the processes that a process is the parent of."""
     listed: list[int] = []
     tasks = f"/proc/{pid}/task"
     with suppress(OSError):
         for task in os.listdir(tasks):  # noqa: PTH208 - three times as fast as `Path`, 20 times a second for each run
             with suppress(OSError):  # the thread has ended
-                listed += map(int, read_file(f"{tasks}/{task}/children").split())
+                listed += map(int, _content(f"{tasks}/{task}/children").split())
     return listed
 
 
-def read_file(path: str) -> bytes:
+def _content(path: str) -> bytes:
     """Return the content of a file in /proc."""
     file, content = os.open(path, os.O_RDONLY | os.O_CLOEXEC), b""
     try:
@@ -201,19 +163,12 @@ def read_file(path: str) -> bytes:
         os.close(file)
 
 
-def _all_processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and int(entry.name) != os.getpid()]
-
-
 def processes_with(name: str, value: str) -> list[int]:
     """Return every other process that was started with this environment variable."""
-    setting = f"{name}={value}".encode()
-    return [pid for pid in _all_processes() if setting in environment_of(pid)]
-
-
-def environment_of(pid: int) -> list[bytes]:
-    """Return the settings that a process was started with; none when it has ended or belongs to another user."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+    setting, found = f"{name}={value}".encode(), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):  # it has ended, or belongs to another user
+                if setting in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found

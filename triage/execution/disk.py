@@ -22,14 +22,17 @@ class DiskUse:
         self.least_free: int | None = None
         self._due = 0.0
         self._before = 0
-        self._before = self._measure()
+        self._before = self._measured()
 
-    @property
-    def is_exceeded(self) -> bool:
-        """Whether the run has reached its limit. Measuring a folder of many files takes long; see `is_due`."""
-        return self._measure() - self._before >= self._limit
+    def is_exceeded(self, *, at_end: bool = False) -> bool:
+        """Return whether the run has reached its limit. A folder of many files, which takes long to measure, is measured
+        seldom until the run ends.
+        """
+        if self._limit == UNLIMITED or (not at_end and time.monotonic() < self._due):
+            return False
+        return self._measured() - self._before >= self._limit
 
-    def _measure(self) -> int:
+    def _measured(self) -> int:
         if self._limit == UNLIMITED:
             return 0
         started = time.monotonic()
@@ -40,11 +43,6 @@ class DiskUse:
         now = time.monotonic()
         self._due = now + _SHARE * (now - started)
         return total
-
-    @property
-    def is_due(self) -> bool:
-        """Whether measuring again would take only a small share of the time."""
-        return time.monotonic() >= self._due
 
     def note_free(self) -> None:
         """Note the free space, in bytes; none where no file can be created."""

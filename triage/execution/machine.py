@@ -16,7 +16,7 @@ from uv import find_uv_bin
 
 from triage.compilers.base import Compiler, Importer
 from triage.execution.cache import ResultCache, set_aside_files
-from triage.execution.containment import missing_containment, own_cgroup
+from triage.execution.containment import missing_containment
 from triage.execution.environment import Purpose
 from triage.execution.process import capture, memory, run
 from triage.execution.scratch import LEFT
@@ -121,10 +121,7 @@ def _address_layout() -> MachineCheck:
 def _containment() -> MachineCheck:
     missing = missing_containment()
     if not missing:
-        cgroup = own_cgroup()
-        name = "systemd scope" if cgroup.endswith(".scope") else "cgroup"
-        outer = f"; this program is in the {name} {cgroup}" if cgroup not in ("", "/") else ""
-        return MachineCheck("containment", Grade.GOOD, f"subreaper and marked processes{outer}")
+        return MachineCheck("containment", Grade.GOOD, "subreaper and marked processes")
     advice = "a process that leaves its parent may survive its compile; another container runtime or kernel may allow this"
     return MachineCheck("containment", Grade.WEAK, f"missing: {', '.join(missing)}", advice)
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import resource
 import selectors
-import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from triage.execution.address_layout import disable_address_randomisation
-from triage.execution.containment import Contained, mark_of_all_runs, processes_with
+from triage.execution.containment import Contained, fix_addresses, mark_of_all_runs, processes_with
 from triage.execution.disk import DiskUse
 from triage.execution.environment import Purpose, environment
 from triage.execution.streams import Capture, Log
@@ -32,7 +31,6 @@ _STOP_GRACE = 0.5  # the same when the user waits for the program to end
 _DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process has ended
 _MAX_STRETCH = 4.0  # a time limit that leaves out waiting for a core is extended to at most this many times itself
 _KILLED = 5.0  # seconds that killed processes have to disappear
-_PIPE = 1 << 16  # bytes that a pipe holds
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
 _EMPTY: Mapping[str, str | None] = {}
 
@@ -113,20 +111,14 @@ class Worker:
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Start the process. `env`: variables in addition to `Purpose.COMPILE`. OSError when it cannot be started."""
-        watchdog = _watchdog()
-        self._contained = Contained()
+        self._contained, pipe, environ = Contained(), subprocess.PIPE, environment(Purpose.COMPILE, env)
+        _watchdog()
         with self._contained.starting():
             self._process = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment(Purpose.COMPILE, env),
-                start_new_session=True,
+                argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environ, start_new_session=True
             )
         self._contained.lead(self._process.pid)
-        self._watched = ExitStack()
-        self._watched.enter_context(watchdog.watching(self._process.pid))
+        _watchdog().watch(self._process.pid)
 
     def __enter__(self) -> Worker:
         return self
@@ -139,53 +131,36 @@ class Worker:
 
         Raises Interrupted when `stop` is set.
         """
+        answer = Future[bytes | None]()
+        threading.Thread(target=self._exchange, args=(request, answer), daemon=True).start()
+        interruptions, deadline = _interruptions, time.monotonic() + timeout
+        while not wait([answer], _TICK).done:
+            if interruptions != _interruptions or stop.is_set():
+                raise Interrupted("stopped")
+            if time.monotonic() > deadline:
+                return None
+        return answer.result()
+
+    def _exchange(self, request: bytes, answer: Future[bytes | None]) -> None:
         source, sink = self._process.stdout, self._process.stdin
         assert source
         assert sink
-        unsent, answer = f"{len(request):08x}".encode() + request, bytearray()
-        interruptions, deadline = _interruptions, time.monotonic() + timeout
-        with selectors.DefaultSelector() as selector:
-            for pipe, event in ((source, selectors.EVENT_READ), (sink, selectors.EVENT_WRITE)):
-                os.set_blocking(pipe.fileno(), False)
-                selector.register(pipe.fileno(), event)
-            while time.monotonic() < deadline:
-                if interruptions != _interruptions or stop.is_set():
-                    raise Interrupted("stopped")
-                for key, _ in selector.select(_TICK):
-                    if key.fd == sink.fileno():
-                        unsent = _unsent(key.fd, unsent)
-                        if not unsent:
-                            selector.unregister(key.fd)
-                    elif data := os.read(key.fd, _PIPE):
-                        answer += data
-                    else:
-                        return None
-                if len(answer) >= 8:
-                    try:
-                        length = int(answer[:8], 16)
-                    except ValueError:  # something else writes to its standard output
-                        return None
-                    if len(answer) - 8 >= length:
-                        return bytes(answer[8:])
-        return None
+        try:
+            sink.write(f"{len(request):08x}".encode() + request)
+            sink.flush()
+            length = int(source.read(8), 16)
+            data = source.read(length)
+            answer.set_result(data if len(data) == length else None)
+        except (OSError, ValueError):  # it has ended, or something else writes to its standard output
+            answer.set_result(None)
 
     def close(self) -> None:
         """Kill the process and what it started."""
         if self._process.returncode is None:
-            _kill(self._contained)
-            self._watched.close()
-            self._process.communicate()
-            self._contained.reaped()
-
-
-def _unsent(sink: int, data: bytes) -> bytes:
-    """Write to a pipe that has room, and return what is left; nothing for a process that reads no more."""
-    try:
-        return data[os.write(sink, data[:_PIPE]) :]
-    except BlockingIOError:
-        return data
-    except OSError:
-        return b""
+            _reap(self._process, self._contained)
+            for pipe in (self._process.stdin, self._process.stdout):
+                with suppress(OSError, ValueError):
+                    pipe.close()  # type: ignore[union-attr]
 
 
 @dataclass
@@ -201,42 +176,56 @@ class _Run:
     on_stdout: Sink | None = None
     on_stderr: Sink | None = None
     on_tick: Callable[[], None] | None = None
-    ending: Ending | None = None  # the limit that was exceeded
-    peak: int = 0  # bytes
-    waited: float = 0.0  # seconds of the time limit without a core
-    stdout: Capture = field(init=False)
-    stderr: Capture = field(init=False)
-    contained: Contained = field(init=False)
-    disk: DiskUse = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.stdout, self.stderr = Capture(self.limits.kept), Capture(self.limits.kept)
-        self.contained = Contained(self.limits.output)
-        self._interruptions = _interruptions
+    ending: Ending | None = None
+    """The limit that was exceeded."""
+    peak: int = 0
+    """Bytes."""
+    waited: float = 0.0
+    """Seconds of the time limit without a core."""
 
     def execute(self) -> Execution:
-        randomised = not disable_address_randomisation()
+        randomised = not fix_addresses()
         watchdog = _watchdog()  # running before the process, so that it is watched from its first moment
+        self.contained = Contained(self.limits.output)
         self.disk = DiskUse(self.cwd, self.stdout_to, self.limits.output)
-        started = time.monotonic()
-        try:
-            with self.contained.starting():
-                process = self._start(self.argv)
-        except OSError as error:
-            reason = Captured(head=f"{error.filename or self.argv[0]}: {error.strerror or error}\n")
-            return Execution(self.argv, Ending.NOT_STARTED, None, None, 0.0, 0.0, 0.0, Captured(), reason)
-        self.contained.lead(process.pid)
+        stdout, stderr = Capture(self.limits.kept), Capture(self.limits.kept)
+        self._interruptions, started = _interruptions, time.monotonic()
         with ExitStack() as stack:
-            stack.callback(_close_pipes, process)
-            stack.callback(_reap, process, self.contained)
-            watched = stack.enter_context(ExitStack())
-            watched.enter_context(watchdog.watching(process.pid))
-            status, usage = self._attend(process, started, watched)
+            try:
+                output = stack.enter_context(self.stdout_to.open("wb")) if self.stdout_to else subprocess.PIPE
+                with self.contained.starting():
+                    process = subprocess.Popen(
+                        self.argv,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.PIPE,
+                        cwd=self.cwd,
+                        env=self.env,
+                        start_new_session=True,
+                    )
+            except OSError as error:
+                reason = Captured(head=f"{error.filename or self.argv[0]}: {error.strerror or error}\n")
+                return Execution(self.argv, Ending.NOT_STARTED, None, None, 0.0, 0.0, 0.0, Captured(), reason)
+            self.contained.lead(process.pid)
+            watchdog.watch(process.pid)
+            selector = stack.enter_context(selectors.DefaultSelector())
+            for pipe, kept, sink in ((process.stdout, stdout, self.on_stdout), (process.stderr, stderr, self.on_stderr)):
+                if pipe:
+                    os.set_blocking(pipe.fileno(), False)
+                    selector.register(stack.enter_context(pipe), selectors.EVENT_READ, (kept, sink))
+            try:
+                self._attend(process.pid, selector, started)
+            finally:
+                # What it left behind is killed while its process id cannot be reused.
+                status, usage = _reap(process, self.contained)
+            give_up = time.monotonic() + _DRAIN
+            while selector.get_map() and time.monotonic() < give_up:
+                _read(selector, _TICK)
         code = os.waitstatus_to_exitcode(status)
         by_signal = -code if code < 0 else None
         self.disk.note_free()
         is_too_large = signal.SIGXFSZ in (by_signal, code - 128)  # a file; a shell makes the signal an exit code
-        if self.ending is None and self.limits.output != UNLIMITED and (is_too_large or self.disk.is_exceeded):
+        if self.ending is None and self.limits.output != UNLIMITED and (is_too_large or self.disk.is_exceeded(at_end=True)):
             self.ending = Ending.OVER_OUTPUT
         peak_mb = self.peak / (1 << 20)
         # Between fork and exec the pages of this program count as the child's. A figure below this program's own peak
@@ -251,65 +240,26 @@ class _Run:
             seconds=round(time.monotonic() - started, 4),
             cpu_seconds=round(usage.ru_utime + usage.ru_stime, 4),
             peak_rss_mb=round(peak_mb, 1),
-            stdout=self.stdout.captured(),
-            stderr=self.stderr.captured(),
+            stdout=stdout.captured(),
+            stderr=stderr.captured(),
             randomised=randomised,
             disk_free=self.disk.least_free,
             waited=round(self.waited, 4),
         )
 
-    def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        with ExitStack() as stack:
-            stdout = stack.enter_context(self.stdout_to.open("wb")) if self.stdout_to else subprocess.PIPE
-            try:
-                return subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=stdout,
-                    stderr=subprocess.PIPE,
-                    cwd=self.cwd,
-                    env=self.env,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                program = shutil.which(argv[0], path=self.env.get("PATH"))
-                if error.errno != errno.ENOEXEC or program is None:
-                    raise
-                return self._start(["/bin/sh", program, *argv[1:]])  # a script without `#!`, as shells run it
-
-    def _attend(
-        self, process: subprocess.Popen[bytes], started: float, watched: ExitStack
-    ) -> tuple[int, resource.struct_rusage]:
-        """Read, check the limits and reap. Returns the wait status and the usage of the process and its reaped children."""
-        streams = [(process.stdout, self.stdout, self.on_stdout), (process.stderr, self.stderr, self.on_stderr)]
-        with selectors.DefaultSelector() as selector, _exit_notice(process.pid) as notice:
-            for pipe, kept, sink in streams:
-                if pipe:
-                    os.set_blocking(pipe.fileno(), False)
-                    selector.register(pipe.fileno(), selectors.EVENT_READ, (kept, sink))
-            if notice is not None:
-                selector.register(notice, selectors.EVENT_READ, None)
-            ended: tuple[int, resource.struct_rusage] | None = None
-            next_check, give_up = started + _TICK, 0.0
-            while True:
-                open_pipes = [key for key in selector.get_map().values() if key.data is not None]
-                if ended and (not open_pipes or time.monotonic() > give_up):
-                    return ended
+    def _attend(self, pid: int, selector: selectors.BaseSelector, started: float) -> None:
+        """Read and check the limits until the process has ended."""
+        notice, next_check = os.pidfd_open(pid), started + _TICK  # readable when the process ends
+        selector.register(notice, selectors.EVENT_READ)
+        try:
+            while not _has_ended(pid):
                 _read(selector, max(0.0, next_check - time.monotonic()))
-                if not ended and _has_ended(process.pid):
-                    # Kill what it left behind while its process id cannot be reused.
-                    _kill(self.contained)
-                    watched.close()
-                    _, status, usage = os.wait4(process.pid, 0)
-                    process.returncode = os.waitstatus_to_exitcode(status)
-                    self.contained.reaped()
-                    ended, give_up = (status, usage), time.monotonic() + _DRAIN
-                    if notice is not None:
-                        selector.unregister(notice)
                 if time.monotonic() >= next_check:
                     next_check = time.monotonic() + _TICK
-                    if not ended:
-                        self._check(process.pid, started)
+                    self._check(pid, started)
+        finally:
+            selector.unregister(notice)
+            os.close(notice)
 
     def _check(self, pid: int, started: float) -> None:
         """End the run when a limit is exceeded or `stop` is set."""
@@ -330,7 +280,7 @@ class _Run:
             used = elapsed - _seconds_without_core(pid)
             if not self.limits.without_waiting or used > self.limits.timeout or elapsed > _MAX_STRETCH * self.limits.timeout:
                 self.ending, self.waited = Ending.TIMED_OUT, max(0.0, self.limits.timeout - used)
-        elif self.disk.is_due and self.disk.is_exceeded:
+        elif self.disk.is_exceeded():
             self.ending = Ending.OVER_OUTPUT
         if self.ending:
             _end(self.contained)
@@ -342,26 +292,12 @@ def _read(selector: selectors.BaseSelector, timeout: float) -> None:
             continue
         data = os.read(key.fd, 1 << 20)
         if not data:
-            selector.unregister(key.fd)
+            selector.unregister(key.fileobj)
             continue
         kept, sink = key.data
         kept.write(data)
         if sink:
             sink(data)
-
-
-def _reap(process: subprocess.Popen[bytes], contained: Contained) -> None:
-    """Kill a process that is still running, because waiting for it was interrupted."""
-    if process.returncode is None:
-        _kill(contained)
-        process.wait()
-        contained.reaped()
-
-
-def _close_pipes(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdout, process.stderr):
-        if pipe:
-            pipe.close()
 
 
 def _has_ended(pid: int) -> bool:
@@ -378,11 +314,15 @@ def _end(contained: Contained, grace: float = _GRACE) -> None:
     _signal(contained, signal.SIGKILL)
 
 
-def _kill(contained: Contained) -> None:
-    """Kill all processes, and wait until all but the leader have disappeared."""
+def _reap(process: subprocess.Popen[bytes], contained: Contained) -> tuple[int, resource.struct_rusage]:
+    """Kill all processes, wait until they have disappeared, and return the wait status and the usage of the leader."""
     deadline = time.monotonic() + _KILLED
     while _signal(contained, signal.SIGKILL) and time.monotonic() < deadline:
         time.sleep(0.001)
+    _watchdog().forget(process.pid)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return status, usage
 
 
 def _signal(contained: Contained, number: signal.Signals) -> bool:
@@ -390,7 +330,7 @@ def _signal(contained: Contained, number: signal.Signals) -> bool:
     with suppress(OSError):
         os.killpg(contained.leader, number)
     contained.has_reaped = False
-    others = contained.others() + (contained.strays() if number is signal.SIGKILL else [])
+    others = contained.others()
     for pid in others:
         with suppress(OSError):
             os.kill(pid, number)
@@ -403,19 +343,6 @@ def _seconds_without_core(pid: int) -> float:
         return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         return 0.0
-
-
-@contextmanager
-def _exit_notice(pid: int) -> Iterator[int | None]:
-    """A descriptor that becomes readable when a process ends; None where the system has none."""
-    notice = None
-    with suppress(OSError, AttributeError):
-        notice = os.pidfd_open(pid)
-    try:
-        yield notice
-    finally:
-        if notice is not None:
-            os.close(notice)
 
 
 # Reads `+ GROUP` when a run starts and `- GROUP` when it has ended. When this program ends, however it ends, the input ends as
@@ -453,14 +380,13 @@ class _Watchdog:
             start_new_session=True,
         )
 
-    @contextmanager
-    def watching(self, pid: int) -> Iterator[None]:
-        """Register a process group. Leave the block before the process is reaped, while its id cannot be reused."""
+    def watch(self, pid: int) -> None:
+        """Register a process group."""
         self._send(f"+ {pid}\n")
-        try:
-            yield
-        finally:
-            self._send(f"- {pid}\n")
+
+    def forget(self, pid: int) -> None:
+        """Forget a group, before its process is reaped and its id can be used again."""
+        self._send(f"- {pid}\n")
 
     def _send(self, line: str) -> None:
         assert self._process.stdin
@@ -484,11 +410,6 @@ def memory() -> Memory:
     """Return the size of main memory and how much of it programs can use without swapping."""
     fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     return Memory(*(int(fields[name].split()[0]) << 10 for name in ("MemTotal", "MemAvailable")))
-
-
-def is_running(pid: int) -> bool:
-    """Return whether there is a process of this id."""
-    return Path(f"/proc/{pid}").exists()
 
 
 def kill_all_with(name: str, value: str) -> None:

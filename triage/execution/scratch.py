@@ -9,15 +9,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-from triage.execution.process import is_running
 from triage.toolchains.home import disk_errors, remove_tree
 
 LEFT = "left-"  # how the name of a folder begins that could not be removed
 
 
 class Scratch:
-    """A folder of folders that exist while a process works in them. Each is named for its process, and locked by it, because
-    containers that share the folder do not see each other's processes.
+    """A folder of folders that exist while a process works in them. Each is locked by its process: other containers that share
+    the folder see locks, and no processes.
     """
 
     def __init__(self, root: Path, warn: Callable[[str], None] = lambda _: None) -> None:
@@ -26,8 +25,7 @@ class Scratch:
         with disk_errors("make room for compiles"):
             root.mkdir(parents=True, exist_ok=True)
             for folder in root.iterdir():
-                owner = folder.name.partition("-")[0]
-                if owner.isdigit() and not is_running(int(owner)):
+                if not folder.name.startswith(LEFT):
                     self._remove_unlocked(folder)
 
     @contextmanager
@@ -53,28 +51,18 @@ class Scratch:
         with suppress(OSError):
             lock = os.open(folder, os.O_RDONLY)
             try:
-                if _lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                    self._remove(folder)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._remove(folder)
             finally:
                 os.close(lock)
 
     def _locked_folder(self) -> tuple[Path, int]:
         while True:
-            folder = Path(mkdtemp(prefix=f"{os.getpid()}-", dir=self._root))
-            with suppress(FileNotFoundError):  # another container removed it before it was locked
+            folder = Path(mkdtemp(dir=self._root))
+            with suppress(FileNotFoundError):  # another process removed it before it was locked
                 lock = os.open(folder, os.O_RDONLY)
-                _lock(lock, fcntl.LOCK_SH)
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(lock, fcntl.LOCK_SH)
                 if folder.is_dir():
                     return folder, lock
                 os.close(lock)
-
-
-def _lock(descriptor: int, kind: int) -> bool:
-    """Lock an open folder; return False when another process has it. A file system without locks counts as free."""
-    try:
-        fcntl.flock(descriptor, kind)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True
