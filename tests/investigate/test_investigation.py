@@ -51,6 +51,10 @@ def report(folder: Path) -> dict[str, Any]:
     return answer
 
 
+def left_steps(night: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {step["step"]: step for cluster in night["clusters"] for step in cluster["steps"] if step["status"] == "left"}
+
+
 def culprits(night: dict[str, Any]) -> dict[str, tuple[str, str]]:
     """The revisions around the culprit of each case."""
     pairs = {}
@@ -85,7 +89,7 @@ def test_each_cluster_ends_with_culprit_reproducer_and_issue(releases: FakeRelea
         issue = (tmp_path / "out" / cluster["issue"]).read_text()
         assert (tmp_path / "out" / cluster["reproducer"] / "input.mlir").read_text().strip() in issue
         assert first_bad in issue
-    assert night["investigation"]["left"] == []
+    assert left_steps(night) == {}
     assert night["regressed"][0]["bisections"][0]["after"]["name"] == "1.3.0"
 
 
@@ -93,7 +97,7 @@ def test_each_cluster_ends_with_culprit_reproducer_and_issue(releases: FakeRelea
 def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(releases: FakeReleases, tmp_path: Path) -> None:
     assert run(tmp_path, releases, *NIGHTLY, "--budget", "0.001s").returncode == 1
     night = report(tmp_path)
-    left = {entry["step"]: entry for entry in night["investigation"]["left"]}
+    left = left_steps(night)
     assert list(left) == ["bisect", "narrow", "confirm", "attribute", "remedy", "reduce", "replay"]
     assert "286720 bytes" in (tmp_path / "out" / night["clusters"][0]["issue"]).read_text()
     assert (night["investigation"]["budget_seconds"], night["partial"]) == (0.001, False)
@@ -102,7 +106,7 @@ def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(releases: Fak
     assert json.loads(bisect.stdout)["after"]["name"] == "1.3.0"
     assert run(tmp_path, releases, *NIGHTLY).returncode == 1
     [first, _] = report(tmp_path)["clusters"]
-    assert "introduced between 1.2.0" in (tmp_path / "out" / first["issue"]).read_text()
+    assert "up to IREE 1.2.0" in (tmp_path / "out" / first["issue"]).read_text()
 
 
 @pytest.mark.slow
@@ -115,7 +119,7 @@ def test_a_second_run_continues_and_repeats_nothing(releases: FakeReleases, tmp_
     assert night["partial"]
     assert "investigation" in night["stopped"]
     assert night["clusters"][0]["culprit"]["after"]["name"] == "1.3.0"
-    assert "reduce" in {entry["step"] for entry in night["investigation"]["left"]}
+    assert "reduce" in left_steps(night)
     done = continued(tmp_path, releases, message)
     assert done.returncode == 1, done.stderr
     assert not report(tmp_path)["partial"]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from triage.cli.context import failure_names
 from triage.model.case import Case
-from triage.nightly.budget import Budget
 from triage.nightly.investigation import Investigation
 from triage.nightly.run import NightRun
 from triage.nightly.steps import STEPS, InvestigationSetting
@@ -52,4 +51,4 @@ def investigation(
         project_file=project,
         failure_names=frozenset(failure_names()),
     )
-    return Investigation(setting, Budget(seconds), [step for step in STEPS if not only_reduce or step.name == "reduce"])
+    return Investigation(setting, seconds, ["reduce"] if only_reduce else list(STEPS))

@@ -188,7 +188,6 @@ class FailureCluster:
     attribution: Divergence | None = None
     reproducer: str | None = None
     """Folder of the reproducer, relative to the folder of the report."""
-    operations: int | None = None
     size: str | None = None
     """Size of the reduced program with its unit."""
     remedies: list[Remedy] = field(default_factory=list)

@@ -166,7 +166,7 @@ class NightRun:
 
     def finder(self, repo: Path | None = None, project_file: Path | None = None) -> OriginFinder:
         """Return what bisects cases between both toolchains. repo: a clone of the compiler, to search its commits."""
-        finder = finder_between(self.runner, self.cases[0], self.baseline, self.toolchain, repo, project_file)
+        finder = finder_between(self.runner, self.cases[0], self.refs, repo, project_file)
         self.scope = finder.scope
         return finder
 
@@ -177,7 +177,7 @@ class NightRun:
             case = self.case(result.case)
             if result.counts:
                 found = self._guarded(case, partial(finder.find, case, result.changed_failure))
-                bisections = [found] if isinstance(found, Bisection) else [origin.bisection for origin in found]
+                bisections = [found] if isinstance(found, Bisection) else found
                 self._results[case.name] = replace(result, bisections=bisections)
                 continue
             times = self._compile_times.get(case.name)

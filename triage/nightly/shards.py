@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TypeVar
 
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.revision import Revision
 from triage.nightly.result import FailureCluster, InvestigationSummary, Night
 from triage.toolchains.home import disk_errors
 
@@ -50,15 +48,16 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
     allow_missing: a missing shard makes the night partial. Raises BadInput for shards of different toolchains, for cases that
     are in two of them, and for a missing shard.
     """
-    for shard in shards[1:]:
-        _check_same(shards[0], shard)
     shards = sorted(shards, key=lambda shard: shard.number or (0, 0))
     missing = _missing(shards)
     if missing and not allow_missing:
         raise BadInput(f"{missing}; pass its folder, or --allow-missing for a partial report")
     _check_cases(shards, complete=not missing)
     nights = [shard.night for shard in shards]
-    stopped = [f"{night.shard or shard.folder}: {night.stopped}" for shard in shards if (night := shard.night).stopped]
+    stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped] + [missing] * bool(missing)
+    investigations = [night.investigation for night in nights if night.investigation]
+    budgets = [each.budget_seconds for each in investigations if each.budget_seconds]
+    summary = InvestigationSummary(max((each.seconds for each in investigations), default=0.0), max(budgets, default=None))
     return replace(
         nights[0],
         started=min(night.started for night in nights),
@@ -69,10 +68,10 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
         total=0,
         cases=_in_order(nights, lambda night: night.cases),
         clusters=_clusters(nights),
-        investigation=_investigation(nights),
+        investigation=summary if investigations else None,
         compile_times=_in_order(nights, lambda night: night.compile_times),
         run_times=_in_order(nights, lambda night: night.run_times),
-        stopped="; ".join([*stopped, *([missing] if missing else [])]) or None,
+        stopped="; ".join(stopped) or None,
         not_compared=_in_order(nights, lambda night: night.not_compared),
         strict=any(night.strict for night in nights),
         reports={},
@@ -93,32 +92,25 @@ def copy_files(shards: Sequence[ShardResult], out: Path) -> None:
                     shutil.copytree(shard.folder / name, out / name, dirs_exist_ok=True)
 
 
-def _check_same(first: ShardResult, other: ShardResult) -> None:
-    sides = [[(side.name, side.commit) for side in (night.toolchain, night.baseline)] for night in (first.night, other.night)]
-    if sides[0] == sides[1] and first.night.compiler == other.night.compiler:
-        return
-    texts = [
-        f"{shard.folder} compares {_named(shard.night.toolchain)} with {_named(shard.night.baseline)}"
-        for shard in (first, other)
-    ]
-    raise BadInput(f"{texts[0]}, but {texts[1]}; run all shards with the same two revisions, such as nightly:2025-06-04")
-
-
-def _named(revision: Revision) -> str:
-    return f"{revision.name} ({revision.commit[:10]})" if revision.commit else revision.name
-
-
-def _missing(shards: Iterable[ShardResult]) -> str:
-    """Return which shards are missing; empty when none is. Raises BadInput for numbers that do not belong together."""
+def _missing(shards: Sequence[ShardResult]) -> str:
+    """Return which shards are missing; empty when none is. Raises BadInput for shards that do not belong together."""
+    compared = {shard.folder: _compared(shard.night) for shard in shards}
+    if len(set(compared.values())) > 1:
+        texts = [f"{folder} compares {text}" for folder, text in compared.items()]
+        raise BadInput(f"{'; '.join(texts)}; run all shards with the same two revisions, such as nightly:2025-06-04")
     numbers = [shard.number for shard in shards if shard.number]
     counts = {count for _, count in numbers}
     if len(counts) > 1:
         raise BadInput(f"these are shards of {' and '.join(map(str, sorted(counts)))}; merge shards of one nightly")
-    twice = [f"{number}/{count}" for (number, count), times in Counter(numbers).items() if times > 1]
-    if twice:
-        raise BadInput(f"shard {', '.join(twice)} is there twice; pass each folder once")
+    if twice := {f"{number}/{count}" for number, count in numbers if numbers.count((number, count)) > 1}:
+        raise BadInput(f"shard {', '.join(sorted(twice))} is there twice; pass each folder once")
     missing = [f"{number}/{count}" for count in counts for number in range(1, count + 1) if (number, count) not in numbers]
     return f"shard{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing" if missing else ""
+
+
+def _compared(night: Night) -> str:
+    names = (f"{end.name} ({end.commit[:10]})" if end.commit else end.name for end in (night.toolchain, night.baseline))
+    return f"{night.compiler or 'a compiler'} {' with '.join(names)}"
 
 
 def _check_cases(shards: Sequence[ShardResult], *, complete: bool) -> None:
@@ -144,23 +136,8 @@ def _in_order(nights: Sequence[Night], of: Callable[[Night], list[T]]) -> list[T
 def _clusters(nights: Sequence[Night]) -> list[FailureCluster]:
     """Join clusters with one signature. What was found out comes from the first shard that investigated it."""
     joined: dict[str, FailureCluster] = {}
-    positions: Mapping[str, int] = {
-        case.case: number for number, case in enumerate(_in_order(nights, lambda night: night.cases))
-    }
     for cluster in _in_order(nights, lambda night: night.clusters):
-        known = joined.get(cluster.id)
-        if known is None:
-            joined[cluster.id] = cluster
-        else:
-            better = known if known.steps or not cluster.steps else cluster
-            names = sorted([*known.cases, *cluster.cases], key=lambda name: positions.get(name, 0))
-            joined[cluster.id] = replace(better, cases=names)
+        known = joined.get(cluster.id, cluster)
+        better = known if known.steps or not cluster.steps else cluster
+        joined[cluster.id] = replace(better, cases=list(dict.fromkeys([*known.cases, *cluster.cases])))
     return sorted(joined.values(), key=lambda cluster: (-len(cluster.cases), cluster.signature))
-
-
-def _investigation(nights: Iterable[Night]) -> InvestigationSummary | None:
-    records = [night.investigation for night in nights if night.investigation]
-    if not records:
-        return None
-    budgets = [record.budget_seconds for record in records if record.budget_seconds]
-    return InvestigationSummary(max(record.seconds for record in records), max(budgets, default=None))
