@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.letters import HistoryRunner, case_named
-from triage.bisect.plan import BisectRequest, bisect_between, ends_that_work
+from triage.bisect.plan import BisectRequest, bisect_between
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
 from triage.execution.judge import any_failure, same_family
 from triage.model.outcome import Cause
@@ -43,34 +42,6 @@ def test_a_failure_that_changed_and_is_gone_has_all_three_changes() -> None:
     found, _ = bisect("PPGGFFPPP")
     path = found
     assert (pair(path.broke), pair(path.changed), pair(path.fixed)) == ((1, 2), (3, 4), (5, 6))
-
-
-@pytest.mark.parametrize(
-    ("history", "kind", "good", "bad", "expected"),
-    [
-        ("PPFFPP", BisectKind.REGRESSION, 3, 1, (BisectKind.REGRESSION, 1, 3)),  # swapped
-        ("PPFFPP", BisectKind.REGRESSION, 5, 3, (BisectKind.FIX, 5, 3)),  # a fix
-        ("PPFFPP", BisectKind.FIX, 3, 5, (BisectKind.FIX, 5, 3)),
-        ("PPFFPP", BisectKind.REGRESSION, 2, 3, (BisectKind.REGRESSION, 1, 3)),  # both fail: an older one compiles
-        ("PPFFPP", BisectKind.REGRESSION, 1, 5, (BisectKind.REGRESSION, 1, 2)),  # both compile: one between fails
-        ("PPPPPF", BisectKind.REGRESSION, 1, 3, (BisectKind.REGRESSION, 1, 5)),
-        ("PPFFPP", BisectKind.REGRESSION, None, 5, (BisectKind.FIX, 5, 3)),
-        ("PPUFUP", BisectKind.REGRESSION, 5, 2, (BisectKind.FIX, 5, 3)),  # an untestable end
-        ("PPPPPP", BisectKind.REGRESSION, 1, 3, None),
-        ("PUUP", BisectKind.REGRESSION, 1, 2, None),
-    ],
-)
-def test_ends_that_do_not_fit_lead_to_ends_that_do(
-    history: str, kind: BisectKind, good: int | None, bad: int | None, expected: tuple[BisectKind, int, int] | None
-) -> None:
-    request = BisectRequest(HistoryRunner({"case": history}), case_named("case"), kind=kind)
-    ends = ends_that_work(request, *(None if index is None else f"1.{index}.0" for index in (good, bad)))
-    if expected is None:
-        assert isinstance(ends, str)
-        return
-    assert (ends.kind, ends.good, ends.bad) == (expected[0], f"1.{expected[1]}.0", f"1.{expected[2]}.0")
-    older, newer = (ends.good, ends.bad) if ends.kind is BisectKind.REGRESSION else (ends.bad, ends.good)
-    assert bisect_between(replace(request, kind=ends.kind), older, newer).status in (Answer.CULPRIT, Answer.SUSPECTS)
 
 
 def test_what_never_worked_is_no_regression() -> None:

@@ -108,11 +108,8 @@ def test_undo_takes_a_wrong_verdict_back() -> None:
 
 
 @each_damage
-def test_a_damaged_line_of_a_journal_is_skipped(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_journal_is_read_as_empty(tmp_path: Path, damage: str) -> None:
     journal = Journal(tmp_path, ["a"])
-    entries = [JournalEntry(f"3.{number}.0", Verdict.GOOD, "person", "because") for number in range(3)]
-    for entry in entries:
-        journal.add(entry)
-    lines = journal.path.read_bytes().splitlines()
-    journal.path.write_bytes(b"\n".join([lines[0], DAMAGE[damage](lines[1]), lines[2]]))
-    assert journal.read() == (entries[0], entries[2])
+    journal.write([JournalEntry(f"3.{number}.0", Verdict.GOOD, "person", "because") for number in range(3)])
+    journal.path.write_bytes(DAMAGE[damage](journal.path.read_bytes()))
+    assert len(journal.read()) in ((0, 3) if damage == "a flipped bit" else (0,))

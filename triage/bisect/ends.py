@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from triage.bisect.candidates import ReleaseCandidates
 from triage.bisect.result import Bisection, BisectKind, Side, unexpected
@@ -11,7 +11,7 @@ from triage.bisect.search import BisectSearch, run_search, wrong_end
 from triage.execution.judge import any_failure
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Compiled, Failed, Failure, Outcome, Untestable
+from triage.model.outcome import Compiled, Failed, Outcome, Untestable
 
 
 def part_of(search: BisectSearch, first: int, last: int) -> BisectSearch:
@@ -141,53 +141,6 @@ def _present_form(search: BisectSearch, last: int) -> int:
     failures = {index: outcomes[-1].failure for index, outcomes in search.outcomes.items() if isinstance(outcomes[-1], Failed)}
     match = search.match(failures[last])
     return next((index + 1 for index in range(last - 1, -1, -1) if not match(failures[index])), 0)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkingEnds:
-    """Two releases that a bisect can start from, and its kind. `states`: of the named releases, for the user."""
-
-    kind: BisectKind
-    good: str
-    bad: str
-    states: str
-
-
-def working_ends(search: BisectSearch, named: Sequence[int]) -> WorkingEnds | str:
-    """Find ends near the named ones, or return why there are none. named: indices of releases.
-
-    search: along all releases.
-    """
-    named = sorted(set(named))
-    search.ask([index for index in named if index not in search.outcomes])
-    states = "; ".join(f"{search.range.revision(index).name} {_state(search.outcomes[index][-1])}" for index in named)
-    compiling = [index for index in named if isinstance(search.outcomes[index][-1], Compiled)]
-    failing = [index for index in named if is_failing(search.outcomes[index][-1])]
-    newer = range(search.last, named[-1], -1)
-    others = [index for index in [*range(named[0], named[-1]), *_backwards(named[0])] if index not in named]
-    if failing and not compiling:
-        order = [*newer, *others] if search.kind is BisectKind.FIX else [*_backwards(named[0]), *newer]
-        index = first_where(search, order, lambda outcome: isinstance(outcome, Compiled))
-        compiling = [] if index is None else [index]
-    elif compiling and not failing:
-        index = first_where(search, [*newer, *others], is_failing)
-        failing = [] if index is None else [index]
-    if not compiling or not failing:
-        missing = "no release fails" if compiling else "no release compiles it" if failing else ""
-        return "; ".join(filter(None, [states, missing]))
-    good, bad = compiling[0], failing[-1]
-    kind = BisectKind.REGRESSION if good < bad else BisectKind.FIX
-    return WorkingEnds(kind, search.range.revision(good).name, search.range.revision(bad).name, states)
-
-
-def _state(outcome: Outcome) -> str:
-    match outcome:
-        case Compiled():
-            return "compiles"
-        case Failed(failure=Failure(headline=headline)):
-            return f"fails: {headline}"
-        case Untestable(reason=reason):
-            return f"cannot be tested: {reason}"
 
 
 def with_fix_alone(bisection: Bisection, case: Case) -> Bisection:

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, CommitCandidates, ReleaseCandidates, candidates_from
-from triage.bisect.ends import WorkingEnds, find_release_ends, part_of, with_fix_alone, working_ends
+from triage.bisect.ends import find_release_ends, part_of, with_fix_alone
 from triage.bisect.failure_path import with_path
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.result import CONFIDENCE, Bisection, BisectKind, Transition, UntestableRevision
@@ -27,10 +27,6 @@ from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.project import FILE, Project, find_project, load_project, sources_of, tagged_commit
 
 _JOURNAL_FORMAT = "2"  # changes when the meaning of its entries does
-
-
-class WrongOrder(BadInput):
-    """The old end is not older than the new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +184,9 @@ def _plan_releases(request: BisectRequest, before: str | None, after: str | None
     search, (first, last) = all_releases(request, before, after)
     if first is not None and last is not None and first >= last:
         other = "--find fix" if request.kind is BisectKind.REGRESSION else "no --find fix"
-        raise WrongOrder(
-            f"{before} is not older than {after}: a {request.kind.value} needs its old state first; or pass {other}"
+        raise BadInput(
+            f"{before} is not older than {after}: a {request.kind.value} needs its old state first. "
+            f"Pass {other}, or no ends: they are found"
         )
     if first is None or last is None:
         ends = find_release_ends(search, first, last)
@@ -254,15 +251,6 @@ def _releases_between(request: BisectRequest, before: str | None, after: str | N
     releases = search.range
     assert isinstance(releases, ReleaseCandidates)
     return replace(releases, refs=releases.refs[first or 0 : None if last is None else last + 1])
-
-
-def ends_that_work(request: BisectRequest, before: str | None, after: str | None) -> WorkingEnds | str | None:
-    """Ends that a search can start from, near the named ones; their states where there are none, None for commits."""
-    if request.repo is not None:
-        return None
-    search, indices = all_releases(request, before, after)
-    named = [index for index in indices if index is not None]
-    return working_ends(search, named) if named else None
 
 
 def _release_index(request: BisectRequest, text: str, index_of: Mapping[str, int]) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import zlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from triage.bisect.result import Side
 from triage.bisect.search import BisectSearch
@@ -19,87 +19,53 @@ from triage.toolchains.home import disk_errors, write_whole
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One verdict about the failure that is bisected.
-
-    name: a sha or a release. by: `probe` for a compile, `person` for what the user typed. why: the failure or the reason.
-    """
+    """One verdict about the failure that is bisected."""
 
     name: str
+    """A sha or a release."""
     verdict: Verdict
-    by: str
+    by: Literal["probe", "person"]
+    """Whether the case was compiled or the user typed it."""
     why: str = ""
+    """The failure, or the reason."""
+
+
+_ENTRIES = TypeAdapter(tuple[JournalEntry, ...])
 
 
 class Journal:
-    """The verdicts of a bisect as JSON lines, each with a checksum, so that an interruption loses at most the last one."""
+    """The verdicts of a bisect in a JSON file, which is replaced as a whole, so that an interruption loses at most the last."""
 
     def __init__(self, folder: Path, key: Iterable[str]) -> None:
         """`key` identifies the bisect: its case, ends and kind."""
         name = blake2b("\0".join(key).encode(), digest_size=10).hexdigest()
-        self.path = folder / f"{name}.jsonl"
+        self.path = folder / f"{name}.json"
 
     def read(self) -> tuple[JournalEntry, ...]:
-        """Read the verdicts so far, in order. A line that is damaged or was cut short is skipped."""
+        """Read the verdicts so far, in order; none from a file that is missing or damaged."""
         try:
-            text = self.path.read_text("utf-8", "replace")
-        except OSError:
+            return _ENTRIES.validate_json(self.path.read_bytes())
+        except (OSError, ValidationError):
             return ()
-        return tuple(entry for entry in map(_entry, text.splitlines()) if entry is not None)
 
-    def add(self, entry: JournalEntry) -> None:
-        """Append one verdict."""
+    def write(self, entries: Iterable[JournalEntry]) -> None:
+        """Replace all verdicts."""
         with disk_errors("write the journal of the bisect"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as sink:
-                sink.write(_line(entry))
-                sink.flush()
-                os.fsync(sink.fileno())
-
-    def put_aside(self) -> None:
-        """Start an empty journal; the previous one is kept next to it, once."""
-        with disk_errors("put the journal of the bisect aside"):
-            if self.path.exists():
-                self.path.replace(self.path.with_suffix(".before"))
-
-    def replace(self, entries: Iterable[JournalEntry]) -> None:
-        """Rewrite the journal after a verdict was undone."""
-        with disk_errors("write the journal of the bisect"):
-            write_whole(self.path, "".join(map(_line, entries)))
-
-
-def _line(entry: JournalEntry) -> str:
-    return json.dumps({**asdict(entry), "checksum": _checksum(entry)}) + "\n"
-
-
-def _entry(line: str) -> JournalEntry | None:
-    """Return the entry of a line; None for a damaged one."""
-    try:
-        fields = json.loads(line)
-        checksum = fields.pop("checksum")
-        entry = JournalEntry(**{**fields, "verdict": Verdict(fields["verdict"])})
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    return entry if checksum == _checksum(entry) else None
-
-
-def _checksum(entry: JournalEntry) -> str:
-    return f"{zlib.crc32(json.dumps(asdict(entry)).encode()):08x}"
+            write_whole(self.path, _ENTRIES.dump_json(tuple(entries)))
 
 
 @dataclass(slots=True)
 class Session:
-    """A search and its journal. owned: whether the journal holds this session's entries, not those of an earlier one."""
+    """A search and its journal."""
 
     search: BisectSearch
     journal: Journal
     entries: list[JournalEntry] = field(default_factory=list)
-    owned: bool = False
 
     def resume(self) -> int:
         """Take in the journal's verdicts about this range; return how many there are."""
         names = {self.search.range.revision(index).name for index in range(len(self.search.range))}
         self.entries = [entry for entry in self.journal.read() if entry.name in names]
-        self.owned = True
         self._rebuild()
         return len(self.entries)
 
@@ -149,7 +115,7 @@ class Session:
         if not self.entries:
             return None
         entry = self.entries.pop()
-        self.journal.replace(self.entries)
+        self.journal.write(self.entries)
         if entry.by == "probe":
             self.search.outcomes.get(self.index_of(entry.name), []).clear()
             self.search.outcomes = {index: known for index, known in self.search.outcomes.items() if known}
@@ -175,10 +141,7 @@ class Session:
 
     def _note(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
-        if not self.owned:  # entries of an earlier session that is not resumed must not mix with these
-            self.journal.put_aside()
-            self.owned = True
-        self.journal.add(entry)
+        self.journal.write(self.entries)
 
     def _rebuild(self) -> None:
         """Start the belief anew from all outcomes, and the entries that no outcome of this session stands for."""

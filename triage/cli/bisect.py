@@ -175,17 +175,14 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
 
 
 def _bisect(request: BisectRequest, before: str | None, after: str | None, recipe: Path) -> Bisection:
-    """Bisect. Where the named ends do not fit, say which do."""
-    from triage.bisect.plan import WrongOrder, bisect_between
+    """Bisect. Where the named ends do not fit, name the command that finds them."""
+    from triage.bisect.plan import bisect_between
 
-    try:
-        bisection = bisect_between(request, before, after)
-    except WrongOrder as error:
-        states, line = _advice(request, before, after, recipe)
-        raise BadInput(f"{error}. {states}." + (f" Run:\n  {line}" if line else "")) from error
-    if bisection.status is Answer.INCONCLUSIVE and bisection.cause is None and bisection.failure is None:
-        _, line = _advice(request, before, after, recipe)
-        return replace(bisection, command=line)
+    bisection = bisect_between(request, before, after)
+    no_ends = bisection.status is Answer.INCONCLUSIVE and bisection.cause is None and bisection.failure is None
+    if no_ends and request.repo is None and (before or after or request.kind is BisectKind.FIX):
+        case = ["--case", request.case.name] if request.case.matrix else []
+        return replace(bisection, command=shlex.join(["triage", "bisect", str(recipe), *case]))
     return bisection
 
 
@@ -231,22 +228,6 @@ def _forecast(request: BisectRequest, before: str | None, after: str | None) -> 
     again = 2 * confirmations(request.confidence)
     what = "confirm the pair around the change" if pairs == 1 else "confirm the pairs around up to three changes"
     return forecast(request.runner, jobs, more=again * pairs, remark=f"that includes {again * pairs} to {what}")
-
-
-def _advice(request: BisectRequest, before: str | None, after: str | None, recipe: Path) -> tuple[str | None, str | None]:
-    """Return the states of the named ends, and a command line whose ends fit; None for what is not known."""
-    from triage.bisect.plan import ends_that_work
-
-    ends = ends_that_work(request, before, after)
-    case = ["--case", request.case.name] if request.case.matrix else []
-    words = ["triage", "bisect", str(recipe), *case]
-    if ends is None:
-        is_failing = not (before or after or request.repo) and request.kind is BisectKind.FIX
-        return None, shlex.join(words) if is_failing else None
-    if isinstance(ends, str):
-        return ends, None
-    find = ["--find", "fix"] if ends.kind is BisectKind.FIX else []
-    return ends.states, shlex.join([*words, *find, "--good", ends.good, "--bad", ends.bad])
 
 
 @contextmanager
