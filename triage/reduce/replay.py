@@ -87,7 +87,7 @@ def _open(folder: Path, failure_names: Collection[str] | None) -> RecordedReprod
     try:
         record = Record.model_validate_json(path.read_bytes(), strict=True)
         if record.bad.name != LOCAL:
-            parse_rev(record.bad.name, ())
+            parse_rev(record.bad.name)
     except FileNotFoundError as error:
         raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")]) from error
     except OSError as error:

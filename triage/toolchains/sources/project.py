@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -15,7 +14,6 @@ from pydantic import Field, model_validator
 from triage.git_history import Repository
 from triage.git_history.refs import read_tags, tags_for
 from triage.model.errors import BadInput
-from triage.model.revision import Revision
 from triage.recipes.document import FileKind, read_document, read_text
 from triage.recipes.mapping import MappingFormat, Text, Texts, content_of
 from triage.recipes.values import advice
@@ -24,7 +22,7 @@ from triage.toolchains.sources.base import Source, SourceContext
 from triage.toolchains.sources.build import BuildSection
 from triage.toolchains.sources.script import ScriptSection
 from triage.toolchains.sources.section import SourceSection, Url
-from triage.toolchains.sources.wheels import Nightlies, NightliesSection, ReleasesSection
+from triage.toolchains.sources.wheels import NightliesSection, ReleasesSection
 from triage.toolchains.workspace import Workspace
 
 FILE = "triage.yaml"
@@ -101,33 +99,6 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
         f"{version} does not report the commit that it was built from{looked}; fetch tags with `git fetch --tags`, or name a "
         "commit instead"
     )
-
-
-def nightly_of(family: str, day: str, workspace: Workspace) -> tuple[Revision, Callable[..., Path]]:
-    """The newest nightly of a day (`2025-06-04`, or `latest`), and a function that installs it, or a package of its version.
-
-    The project file in the current folder, or the shipped one, says where nightlies are.
-
-    Raises:
-        BadInput: `day` is no day, or the family has no nightlies.
-        EnvironmentFailure: there is no nightly of that day, or the page cannot be read.
-    """
-    nightlies = _nightlies(family, workspace)
-    revision = nightlies.of_day(day)
-    return revision, partial(nightlies.obtain_version, revision.name)
-
-
-def nightlies_of(family: str, workspace: Workspace) -> tuple[tuple[Revision, Callable[..., Path]], ...]:
-    """All nightlies of a family, oldest first, each with the function that installs it. Errors as of `nightly_of`."""
-    nightlies = _nightlies(family, workspace)
-    return tuple((revision, partial(nightlies.obtain_version, revision.name)) for revision in nightlies.revisions())
-
-
-def _nightlies(family: str, workspace: Workspace) -> Nightlies:
-    project = find_project(family, Path())
-    if project.nightlies is None:
-        raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
-    return project.nightlies.of(workspace, project.distribution)
 
 
 def load_project(path: Path) -> Project:
