@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 
-from triage.mlir.tree import UnbalancedError, closing, entries
+from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 
 Spellings = tuple[tuple[re.Pattern[str], str], ...]
 
@@ -24,7 +24,7 @@ UNBOUNDED = (1 << 63) - 1
 _MAX_TYPED_COUNTS = 20_000
 _LIST = re.compile(r"\[([^\[\]]+)\]")
 _NONZERO = re.compile(r"[1-9]")
-_OPERATION = re.compile(r'\s*(?:%[^"=]* = )?"(?P<name>[^"]+)"\(')
+_VALUE_NAME = re.compile(r"%[\w.$-]+: ")
 _BLOCK = re.compile(r"\s*\^\w+\s*(?:\((?P<arguments>.*)\))?:(?:\s|$)")
 _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
 _CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
@@ -36,7 +36,6 @@ _ATTRIBUTES = re.compile(r"<\{| \{")
 _SIZE = re.compile(r"\bindex\b")
 _MAX_DETAIL = 200  # characters of an attribute
 _LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
-_OPENERS, _CLOSERS = "([{<", ")]}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,68 +181,76 @@ class FingerprintBuilder:
     of the two sums leaves out strides and address spaces of buffers.
     """
 
-    __slots__ = ("choices", "followed", "name", "operations", "shared", "sums", "symbol", "typed_counts")
-
     def __init__(self, name: str, line: str, words: Vocabulary, *, count_types: bool = False) -> None:
         self.name, self.symbol, self.sums = name, _symbol(line), (0, 0)
         self.operations: Counter[str] = Counter()
-        self.choices: set[tuple[str, str]] = set(_choices(line, words))
-        if words.detailed:
-            self.choices.update(_details(name, line, "", words))
+        self.choices: set[tuple[str, str]] = set()
         self.shared = 0
         self.followed: set[str] = set()
         self.typed_counts: Counter[str] | None = Counter() if count_types else None
+        self._words = words
+        self._read_choices(name, line, "")
 
-    def add_operation(self, name: str, line: str, words: Vocabulary) -> None:
+    def add_operation(self, name: str, line: str) -> None:
         """Add an operation without regions."""
-        self.choices.update(_choices(line, words))
-        types = _types(line, words)
-        if words.detailed:
-            self.choices.update(_details(name, line, types, words))
+        types = self._types(line)
+        self._read_choices(name, line, types)
+        words = self._words
         if name in words.inert or (words.bookkeeping and words.bookkeeping.fullmatch(types)):
             return
-        self._count(name, types, words)
+        self._count(name, types)
         self._add(_digests(f"{name}|{types}"))
         if name in words.allocates:
             self.shared = min(UNBOUNDED, self.shared + _shared_bytes(types, words))
 
-    def add_block(self, types: str) -> None:
-        """Add the beginning of a block with arguments of these types."""
-        self._add(_digests(f"^({types})"))
+    def add_block(self, line: str) -> None:
+        """Add the beginning of a block, if the line is one."""
+        if found := _BLOCK.match(line):
+            arguments = _without_locations(found["arguments"] or "")
+            self._add(_digests(f"^({_normalised(_VALUE_NAME.sub('', arguments), self._words.spellings)})"))
 
     def next_region(self) -> None:
         """Begin another region of the same operation."""
         self.sums = (_digest(f"region {self.sums[0]}"), _digest(f"region {self.sums[1]}"))
 
-    def add_child(self, child: FingerprintBuilder, line: str, words: Vocabulary) -> Fingerprint:
+    def add_child(self, child: FingerprintBuilder, line: str) -> Fingerprint:
         """Add an operation whose last region ends in `line`, and return its fingerprint."""
+        types = self._types(line)
         child.symbol = child.symbol or _symbol(line)
-        child.choices.update(_choices(line, words))
-        types = _types(line, words)
-        if words.detailed:
-            child.choices.update(_details(child.name, line, types, words))
+        child._read_choices(child.name, line, types)
         own = _digests(f"{child.name}|{types}")
         digests = (_digest(f"{own[0]}|{child.sums[0]}"), _digest(f"{own[1]}|{child.sums[1]}"))
+        typed_counts = child.typed_counts or Counter[str]()
+        fingerprint = Fingerprint(
+            *digests, child.operations, frozenset(child.choices), child.shared, typed_counts, frozenset(child.followed)
+        )
         self.operations.update(child.operations)
         if self.typed_counts is not None:
-            self.typed_counts.update(child.typed_counts or {})
-        if child.name not in words.inert:
-            self._count(child.name, types, words)
+            self.typed_counts.update(typed_counts)
+        if child.name not in self._words.inert:
+            self._count(child.name, types)
             self._add(digests)
         self.choices |= child.choices
         self.followed |= child.followed
         self.shared = min(UNBOUNDED, self.shared + child.shared)
-        operations, typed_counts = dict(child.operations), dict(child.typed_counts or {})
-        return Fingerprint(
-            *digests, operations, frozenset(child.choices), child.shared, typed_counts, frozenset(child.followed)
-        )
+        return fingerprint
+
+    def _types(self, line: str) -> str:
+        """Return operand and result types of the operation that ends in a line, in the newest spelling."""
+        start = line.rfind(" : (")
+        return _normalised(_without_locations(line[start + 3 :]), self._words.spellings) if start >= 0 else ""
+
+    def _read_choices(self, name: str, line: str, types: str) -> None:
+        self.choices.update(_choices(line, self._words))
+        if self._words.detailed:
+            self.choices.update(_details(name, line, types, self._words))
 
     def _add(self, digests: tuple[int, int]) -> None:
         self.sums = ((self.sums[0] + digests[0]) % _MODULUS, (self.sums[1] + digests[1]) % _MODULUS)
 
-    def _count(self, name: str, types: str, words: Vocabulary) -> None:
+    def _count(self, name: str, types: str) -> None:
         self.operations[name] += 1
-        if name == words.followed:
+        if name == self._words.followed:
             self.followed.add(_BUFFER_TYPE.sub(r"memref<\1>", types))
         if self.typed_counts is not None and len(self.typed_counts) < _MAX_TYPED_COUNTS:
             self.typed_counts[f"{name} : {types}"] += 1
@@ -258,26 +265,6 @@ def _digests(text: str) -> tuple[int, int]:
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
-
-
-def operation_in(line: str, words: Vocabulary) -> str | None:
-    """Return the operation, by its newest name, that begins in a line; None if none does."""
-    found = _OPERATION.match(line)
-    return words.operations.get(found["name"], found["name"]) if found else None
-
-
-def block_types(line: str, words: Vocabulary) -> str | None:
-    """Return the argument types of the block that begins in a line; None if none does."""
-    found = _BLOCK.match(line)
-    if found is None:
-        return None
-    return _normalised(re.sub(r"%[\w.$-]+: ", "", _without_locations(found["arguments"] or "")), words.spellings)
-
-
-def _types(line: str, words: Vocabulary) -> str:
-    """Return operand and result types of the operation that ends in a line, in the newest spelling."""
-    start = line.rfind(" : (")
-    return _normalised(_without_locations(line[start + 3 :]), words.spellings) if start >= 0 else ""
 
 
 def _without_locations(text: str) -> str:
@@ -301,7 +288,7 @@ def _choices(line: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
     for name in words.decisions:
         start = line.find(f"{name} = ")
         while start >= 0:
-            value = _attribute_text(line, start + len(name) + 3)
+            value = line[start + len(name) + 3 : end_of_attribute(line, start + len(name) + 3)]
             for key, chosen in _CHOICE.findall(_normalised(value, words.spellings)):
                 yield f"{name}.{key}", chosen
             start = line.find(f"{name} = ", start + len(name) + 3 + len(value))
@@ -348,19 +335,3 @@ def _shared_bytes(types: str, words: Vocabulary) -> int:
             elements *= int(extent or 1)
         total += elements * max(1, int(found[2]) // 8)
     return total
-
-
-def _attribute_text(text: str, start: int) -> str:
-    """Return the attribute that begins at `start`, up to the comma or bracket that ends it."""
-    depth = 0
-    for index in range(start, len(text)):
-        character = text[index]
-        if character in _OPENERS:
-            depth += 1
-        elif character in _CLOSERS and text[index - 1] != "-":
-            if depth == 0:
-                return text[start:index]
-            depth -= 1
-        elif character == "," and depth == 0:
-            return text[start:index]
-    return text[start:]

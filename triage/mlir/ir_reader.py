@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from triage.mlir.fingerprint import Fingerprint, FingerprintBuilder, Vocabulary, block_types, operation_in
+from triage.mlir.fingerprint import Fingerprint, FingerprintBuilder, Vocabulary
+from triage.mlir.generic_form import OPERATION
 
 _MAX_LINE = 1 << 18
 """Bytes kept of a line: the name is at its beginning and the types at its end; constants in the middle are dropped."""
@@ -83,27 +84,26 @@ class IrReader:
         if self._done:
             return
         stripped = text.lstrip()
-        if stripped.startswith("})"):
-            self._close(text)
-        elif stripped == "}, {":
-            if self._open:
-                self._open[-1].next_region()
-        elif stripped.startswith("^"):
-            if self._open and (types := block_types(text, self._words)) is not None:
-                self._open[-1].add_block(types)
-        elif (name := operation_in(text, self._words)) is not None:
+        if head := OPERATION.match(text):
+            name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
                 self._open.append(FingerprintBuilder(name, text, self._words, count_types=self._count_types))
                 self._executables += name in self._words.executables
             elif self._open:
-                self._open[-1].add_operation(name, text, self._words)
+                self._open[-1].add_operation(name, text)
+        elif not self._open:
+            return
+        elif stripped.startswith("})"):
+            self._close(text)
+        elif stripped == "}, {":
+            self._open[-1].next_region()
+        elif stripped.startswith("^"):
+            self._open[-1].add_block(text)
 
     def _close(self, text: str) -> None:
-        if not self._open:
-            return
         child = self._open.pop()
         parent = self._open[-1] if self._open else FingerprintBuilder("", "", self._words, count_types=self._count_types)
-        fingerprint = parent.add_child(child, text, self._words)
+        fingerprint = parent.add_child(child, text)
         if child.name in self._words.functions and child.symbol:
             self._functions[child.symbol] = fingerprint
             if self._executables:

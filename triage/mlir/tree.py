@@ -219,6 +219,17 @@ def closing(text: str, start: int) -> int:
     raise UnbalancedError(start)
 
 
+def end_of_attribute(text: str, start: int) -> int:
+    """Return the index of the comma or bracket that ends the attribute at `start`."""
+    depth = 0
+    for found in _BRACKET_OR_COMMA.finditer(text, start):
+        token = found.group()
+        if depth == 0 and (token == "," or token in _CLOSERS):  # noqa: S105
+            return found.start()
+        depth += (token in _OPENERS) - (token in _CLOSERS)
+    return len(text)
+
+
 def split(text: str) -> list[str]:
     """Split at the commas outside of brackets and strip the parts; an empty text has none."""
     if "," not in text:
@@ -226,13 +237,10 @@ def split(text: str) -> list[str]:
     parts, depth, begin = [], 0, 0
     for found in _BRACKET_OR_COMMA.finditer(text):
         token = found.group()
-        if token in _OPENERS:
-            depth += 1
-        elif token in _CLOSERS:
-            depth -= 1
-        elif token == "," and depth == 0:  # noqa: S105
+        if token == "," and depth == 0:  # noqa: S105
             parts.append(text[begin : found.start()].strip())
             begin = found.end()
+        depth += (token in _OPENERS) - (token in _CLOSERS)
     parts.append(text[begin:].strip())
     return parts
 
