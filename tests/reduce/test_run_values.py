@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,7 @@ from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.frontends.mlir.document import MlirDocument, body_of, cut, pieces, reads_unset_values
+from triage.reduce.frontends.mlir.document import MlirDocument, cut, pieces, reads_unset_values
 from triage.reduce.frontends.mlir.frontend import MlirFrontend
 from triage.reduce.program import Candidate, Document
 from triage.reduce.run_values import ArgumentValues
@@ -45,53 +43,31 @@ UNSET = """"builtin.module"() ({
 """
 
 
-def values_of(folder: Path, computed: list[Document]) -> ArgumentValues:
-    """Values whose reference returns, for each result, its number."""
-
-    def compute(document: Document) -> Sequence[str]:
-        computed.append(document)
-        assert isinstance(document, MlirDocument)
-        [function] = document.module.functions()
-        block = body_of(function)
-        assert block
-        return [f"4x2xf32={index}" for index, _ in enumerate(block.operations[-1].operands)]
-
-    reader: Any = None
+def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) -> None:
     frontend = MlirFrontend.__new__(MlirFrontend)
-    frontend._reader, frontend._others = reader, ()
-    return ArgumentValues(frontend, folder, compute)
-
-
-def opened(text: str = PROGRAM) -> Candidate:
-    document = MlirDocument(parse_module(text))
-    document.name_values()
+    frontend._reads_unset = False
+    values = ArgumentValues(frontend, tmp_path)
+    document = MlirDocument(parse_module(PROGRAM))
+    document.name_arguments()
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
-    return Candidate(document, replace(CASE, run=run))
+    draft = values.start(Candidate(document, replace(CASE, run=run)))
 
+    def inputs_of(document: Document) -> tuple[str, ...]:
+        assert draft
+        bound = values.bound(Candidate(document, draft.case))
+        assert bound
+        assert bound.case.run
+        return bound.case.run.inputs
 
-def inputs_of(draft: Candidate | None) -> tuple[str, ...]:
-    assert draft
-    assert draft.case.run
-    return draft.case.run.inputs
-
-
-def test_arguments_keep_their_values_and_others_are_computed_once(tmp_path: Path) -> None:
-    computed: list[Document] = []
-    values = values_of(tmp_path, computed)
-    draft = values.start(opened())
-    assert draft
-    assert inputs_of(draft) == ()
-    assert inputs_of(values.bound(draft)) == ("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9")
-    assert isinstance(draft.document, MlirDocument)
-    module = draft.document.module
-    [function] = module.functions()
-    last = cut(module, function, pieces(function)[2:])  # reads the second and the first result
-    middle = cut(module, function, pieces(function)[1:2])  # reads the first result and the second argument
+    assert inputs_of(document) == run.inputs
+    [function] = document.module.functions()
+    last = cut(document.module, function, pieces(function)[2:])  # reads the second and the first result
+    middle = cut(document.module, function, pieces(function)[1:2])  # reads the first result and the second argument
     assert last
     assert middle
-    assert inputs_of(values.bound(Candidate(MlirDocument(last), draft.case))) == ("4x2xf32=1", "4x2xf32=0")
-    assert inputs_of(values.bound(Candidate(MlirDocument(middle), draft.case))) == ("4x2xf32=9", "4x2xf32=0")
-    assert len(computed) == 1  # with all values of the program
+    made = "4x2xf32=-1 0 1 2 -1 0 1 2"
+    assert inputs_of(MlirDocument(last)) == (made, made)
+    assert inputs_of(MlirDocument(middle)) == ("4x2xf32=9", made)
 
 
 @pytest.mark.parametrize(("read", "expected"), [("x", False), ("y", True)])

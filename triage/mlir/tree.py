@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _FUNCTION_TYPE = "function_type"
@@ -29,13 +29,10 @@ class Value:
 
     __slots__ = ("origin", "position", "type")
 
-    def __init__(self, type_: str, origin: object = None) -> None:
+    def __init__(self, type_: str, origin: Hashable = None) -> None:
         self.type = type_
         self.origin = origin
         self.position: SourcePosition | None = None
-
-    def copy(self) -> Value:
-        return Value(self.type, self.origin)
 
     def __repr__(self) -> str:
         return f"Value({self.type})"

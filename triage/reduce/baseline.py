@@ -38,8 +38,6 @@ class Baseline:
     probes: tuple[Probe, ...]
     again: tuple[Probe, ...] = ()
     """Further compiles of the original."""
-    full: Failure | None = None
-    """The failure as an earlier full probe recorded it."""
     notes: tuple[str, ...] = ()
     metric: Metric | None = None
     factor: float = 1.0
@@ -75,28 +73,33 @@ def baseline(
     good toolchain may fail in another way.
     """
 
+    def probe(case: Case) -> tuple[Probe, ...]:
+        with runner.threads(2) as pool:
+            asked = [pool.submit(first_probe, case, toolchain) for toolchain in (bad, good) if toolchain]
+            return tuple(answer.result() for answer in asked)
+
     def first_probe(case: Case, toolchain: Toolchain) -> Probe:
         return runner.known_on(case, toolchain) or runner.trial(case, toolchain, Naming.NEVER)
 
     task = runner.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
-        with runner.threads(2) as pool:
-            asked = [pool.submit(first_probe, case, toolchain) for toolchain in (bad, good) if toolchain]
-            probes = tuple(answer.result() for answer in asked)
+        probes = probe(case)
         outcome = probes[0].outcome
         if case.run and isinstance(outcome, Failed) and outcome.failure.stage is Stage.COMPILE:
             case = replace(case, run=None)  # what the good toolchain computes does not matter
-            probes = tuple(first_probe(case, toolchain) for toolchain in (bad, good) if toolchain)
+            probes = probe(case)
         same = match(outcome.failure) if changed and isinstance(outcome, Failed) else None
-        start = _unusable(probes, bad, good, same) or _of_failure(runner, case, bad, match, repeats, probes)
+        if why := _unusable(probes, bad, good, same):
+            return why
+        start = _of_failure(runner, case, bad, match, repeats, probes)
         return start if isinstance(start, Reduction) else replace(start, changed=changed)
     finally:
         task.finish()
 
 
 def _unusable(probes: tuple[Probe, ...], bad: Toolchain, good: Toolchain | None, same: Match | None) -> Reduction | None:
-    """Why the pair is no start for a reduction; None when the bad toolchain fails and the good one compiles, or fails without
-    being the `same`.
+    """Return why the pair is not a start for a reduction, or None when the bad toolchain fails and the good one compiles, or
+    fails without being the `same`.
     """
     case, name = probes[0].case, bad.revision.name
     match probes[0].outcome:
@@ -129,12 +132,11 @@ def _of_failure(
     repeats: int | None,
     probes: tuple[Probe, ...],
 ) -> Baseline | Reduction:
-    """The baseline as trials see it, because candidates are compared with it. Compiles again where one result is not enough."""
-    reference = probes[0]
-    assert isinstance(reference.outcome, Failed)
-    first, flaky = reference.outcome.failure, reference.outcome.flaky
-    naming = Naming.AT_ONCE if first.family == "crash" or rules_of(case).needs_pass(first) else Naming.NEVER
-    full = first if runner.known_on(case, bad) else None
+    """Return the failure as trials see it, because candidates are compared with it. A doubtful one is compiled again."""
+    assert isinstance(probes[0].outcome, Failed)
+    failure, flaky, seconds = probes[0].outcome.failure, probes[0].outcome.flaky, probes[0].measured.seconds
+    named = failure.family == "crash" or rules_of(case).needs_pass(failure)
+    naming = Naming.AT_ONCE if named else Naming.NEVER
     again: list[Probe] = []
 
     def fails_again(attempt: int, same: Match) -> bool:
@@ -142,18 +144,18 @@ def _of_failure(
         outcome = again[-1].outcome
         return isinstance(outcome, Failed) and same(outcome.failure)
 
-    failure = first
-    if naming is Naming.AT_ONCE or (full and full.family in _DOUBTED):
+    if named or failure.family in _DOUBTED:
         flaky = not fails_again(0, lambda _: True) or flaky
-        reference = again[0]
-        failure = reference.outcome.failure if isinstance(reference.outcome, Failed) else first
+        seconds = again[0].measured.seconds
+        if isinstance(again[0].outcome, Failed):
+            failure = again[0].outcome.failure
     same = match(failure)
-    if isinstance(reference.outcome, Failed) and failure.family in _DOUBTED:
+    if failure.family in _DOUBTED:
         flaky = not fails_again(1, same) or flaky
     if flaky and failure.stage in (Stage.RUN, Stage.COMPARE):
         return Reduction(case, f"runs of one compiled program on {bad.revision.name} end differently", probes=(*probes, *again))
     if not flaky:
-        return Baseline(failure, same, naming, reference.measured.seconds, repeats or 1, probes, tuple(again), full)
+        return Baseline(failure, same, naming, seconds, repeats or 1, probes, tuple(again))
     seen = sum([fails_again(attempt, same) for attempt in range(_MEASURE)])
     if not seen:
         why = f"it failed once on {bad.revision.name} and in none of {_MEASURE} further compiles"
@@ -169,39 +171,36 @@ def metric_baseline(engine: Engine, case: Case, bad: Toolchain, good: Toolchain 
     """Measure the case on both toolchains. A candidate must keep half of the growth, as a factor."""
     if good is None:
         return Reduction(case, f"{metric} has no value to compare with; name a toolchain with --good")
-    rounds: list[tuple[Probe, Probe]] = []
-    values: list[list[float]] = [[], []]
+    probes: list[Probe] = []
+    highs: list[float] = []
+    lows: list[float] = []
     for attempt in range(1 if metric.exact else LEAST):
-        rounds.append(
-            (
-                engine.trial(case, bad, Naming.NEVER, attempt=attempt, here=True),
-                engine.trial(case, good, Naming.NEVER, attempt=attempt, here=True),
-            )
-        )
-        for probe, known in zip(rounds[-1], values, strict=True):
+        for toolchain, known in ((bad, highs), (good, lows)):
+            probe = engine.trial(case, toolchain, Naming.NEVER, attempt=attempt, here=True)
+            probes.append(probe)
             value = value_of(probe, metric)
             if value is None:
                 untestable = probe.outcome if isinstance(probe.outcome, Untestable) else None
                 why = untestable.reason if untestable else "it does not compile"
                 cause = untestable.cause if untestable else Cause.RECIPE
-                return Reduction(case, f"no {metric} on {probe.revision.name}: {why}", cause, rounds[0])
+                return Reduction(case, f"no {metric} on {probe.revision.name}: {why}", cause, tuple(probes[:2]))
             known.append(max(value, 1e-9))
-    high, low = map(median, values)
-    compared = compare_times(values[1], values[0], 0.0) or Comparison(high / low, high / low, high / low, Pace.NOISY)
+    high, low = median(highs), median(lows)
+    compared = compare_times(lows, highs, 0.0) or Comparison(high / low, high / low, high / low, Pace.NOISY)
     interval = "" if metric.exact else f" [{compared.low:.2f}, {compared.high:.2f}]"
     values_shown = f"{metric.compared(high):.4g} on {bad.revision.name} and {metric.compared(low):.4g} on {good.revision.name}"
     words = f"{metric} is {values_shown}, worse by a factor of {compared.ratio:.2f}{interval}"
     if compared.low < _LEAST:
-        return Reduction(case, f"{words}: not clearly {_LEAST} or more, too little to reduce", probes=rounds[0])
+        return Reduction(case, f"{words}: not clearly {_LEAST} or more, too little to reduce", probes=tuple(probes[:2]))
     failure = Failure("metric", "metric", f"metric:{metric}", words)
     return Baseline(
         failure,
         same_signature(failure),
         Naming.NEVER,
-        rounds[0][0].measured.seconds,
+        probes[0].measured.seconds,
         repeats=1,
-        probes=rounds[0],
-        again=tuple(probe for pair in rounds[1:] for probe in pair),
+        probes=tuple(probes[:2]),
+        again=tuple(probes[2:]),
         metric=metric,
         factor=math.sqrt(compared.ratio),
     )

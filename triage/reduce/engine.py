@@ -1,7 +1,7 @@
 """The search for a smaller program. The key insight: a pass only proposes candidates, and one test decides for all of them.
 
 A pass is a function that makes a candidate smaller by asking the test. `reduce` runs passes until none of them helps. Passes
-are built on three searches: `minimise` (drop as many items as possible), `repeatedly` and `greedily` (apply changes).
+are built on two searches: `minimise` (drop as many items as possible) and `greedily` (apply one change after another).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Document, Entry, Origin
+from triage.reduce.program import Candidate, Document, Entry
 
 T = TypeVar("T")
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped
@@ -50,22 +50,7 @@ class Frontend(ABC):
         return None
 
     def entry(self, document: Document, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
-        """Return the function of this name, else the only public one."""
-        return None
-
-    def is_defined(self, document: Document) -> bool:  # noqa: ARG002 - most forms have no such values
-        """Return whether no result depends on values that were never set."""
-        return True
-
-    def constant(self, origin: Origin) -> Any | None:  # noqa: ARG002 - most forms have no such constants
-        """Return the elements of a value that the program holds; None for one that must be computed."""
-        return None
-
-    def returning(self, wanted: Sequence[Origin], *, more: bool) -> tuple[Document, Sequence[Origin]] | None:  # noqa: ARG002
-        """Return a program that computes values of one document, and these in the order of its results.
-
-        more: return all values of that document. None when there is no such program, or it would return too much.
-        """
+        """Return the function of this name, else the only public one; None also when its results are not defined."""
         return None
 
     def written(self, document: Document) -> Sequence[bytes]:
@@ -187,18 +172,6 @@ def _drop_chunks(
         refused[kinds] = 0
         left, best = [*left[:position], *left[position + chunk :]], found
     return left, best
-
-
-def repeatedly(changes: Callable[[Candidate], Iterable[Candidate]]) -> Pass:
-    """Make a pass that applies the first interesting change until no change is interesting."""
-
-    @wraps(changes)
-    def run(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-        while (found := test.first(changes(candidate))) is not None:
-            candidate = found
-        return candidate
-
-    return run
 
 
 def greedily(changes: Callable[[Candidate], Iterable[Candidate]]) -> Pass:

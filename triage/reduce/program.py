@@ -34,21 +34,13 @@ class Document(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """A value of a program that others were cut out of, which may be an argument of these. key: the value in its document."""
-
-    document: Document
-    key: Hashable
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
     """The function of a program that is run."""
 
     name: str | None
     """None for the only one."""
-    arguments: tuple[tuple[Origin | None, str], ...]
-    """Origin (if known) and type of each, in the program's notation."""
+    arguments: tuple[tuple[Hashable, str], ...]
+    """The argument of the original program that each one is a copy of, or None, and its type in the program's notation."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

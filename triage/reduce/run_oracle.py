@@ -11,13 +11,12 @@ import numpy as np
 
 from triage.compilers.values import differences, element_of, read_value
 from triage.execution.engine import Engine
-from triage.model.case import Case, Reference
+from triage.model.case import Reference
 from triage.model.outcome import Failed, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
-from triage.reduce.engine import Frontend
 from triage.reduce.interestingness import Oracle
-from triage.reduce.program import Candidate, Document
+from triage.reduce.program import Candidate
 from triage.reduce.run_values import ArgumentValues
 
 
@@ -35,20 +34,18 @@ class RunOracle(Oracle):
         bad: Toolchain,
         good: Toolchain | None,
         baseline: Baseline,
-        *,
-        frontend: Frontend,
+        values: ArgumentValues,
         references: Sequence[Reference],
-        kept: Path,
+        results: Path,
     ) -> None:
         """references: who computes what is expected, then others, of which the first that agrees on the original confirms it.
-        kept: folder for values.
+        results: folder for what they compute.
         """
         super().__init__(engine, folder, bad, good, baseline)
-        self._frontend, self._kept = frontend, kept
+        self._values, self._results = values, results
         self._references = list(references)
-        self._finite = self._defined = False
-        self._case: Case | None = None
-        self.values = ArgumentValues(frontend, kept / "values", self._computed)
+        self._finite = False
+        self._tolerances: dict[str, float] = {}
 
     def start(self, candidate: Candidate) -> Candidate | None:
         """Take over the values of the original program, and choose the second reference.
@@ -56,16 +53,16 @@ class RunOracle(Oracle):
         Returns:
             The candidate without values; None when it cannot be given others.
         """
-        ready = self.values.start(candidate)
+        ready = self._values.start(candidate)
         bound = self.bound(ready) if ready else None
         if ready is None or bound is None:
             return None
-        self._case = ready.case
+        assert ready.case.run is not None
+        self._tolerances = dict(ready.case.run.tolerances)
         expected = self._expected(bound, self._references[0])
         if expected is None:
             return None
         self._finite = self._is_finite(expected)
-        self._defined = self._frontend.is_defined(ready.document)
         agreeing = (other for other in self._references[1:] if self._agree(expected, self._expected(bound, other)))
         second = next(agreeing, None)
         self._references[1:] = [second] if second else []
@@ -74,7 +71,7 @@ class RunOracle(Oracle):
         return ready
 
     def bound(self, candidate: Candidate) -> Candidate | None:
-        return self.values.bound(candidate)
+        return self._values.bound(candidate)
 
     def complete(self, candidate: Candidate) -> Candidate | None:
         """Return the candidate with its values and the results that it must compute."""
@@ -88,8 +85,6 @@ class RunOracle(Oracle):
 
     def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain's program fails as it did on the original, where the reference runs it."""
-        if self._defined and not self._frontend.is_defined(candidate.document):
-            return False
         expected = self._expected(candidate, self._references[0], cancelled)
         if expected is None or (self._finite and not self._is_finite(expected)):
             return False
@@ -107,18 +102,12 @@ class RunOracle(Oracle):
         """Return True: `fails` asks the reference."""
         return True
 
-    def _computed(self, document: Document) -> Sequence[str] | None:
-        """The results of the reference on a program of its own."""
-        assert self._case is not None
-        bound = self.bound(Candidate(document, self._case))
-        return self._expected(bound, self._references[0]) if bound else None
-
     def _expected(
         self, candidate: Candidate, reference: Reference, cancelled: threading.Event | None = None
     ) -> tuple[str, ...] | None:
         with self._written(candidate) as case:
             results = self._engine.planner.reference_results(
-                case, self.bad, reference, folder=self._kept / "results", made=self._count, cancelled=cancelled
+                case, self.bad, reference, folder=self._results, made=self._count, cancelled=cancelled
             )
         return None if isinstance(results, Untestable) else results
 
@@ -127,14 +116,11 @@ class RunOracle(Oracle):
         return all(array is not None and bool(np.isfinite(array).all()) for array in arrays)
 
     def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:
-        assert self._case is not None
-        assert self._case.run is not None
-        tolerances = dict(self._case.run.tolerances)
         if others is None or len(texts) != len(others):
             return False
-        compared = (differences(text, other, tolerances) for text, other in zip(texts, others, strict=True))
-        return all(numbers.get("mismatches", 1) == 0 for numbers in compared)
+        pairs = zip(texts, others, strict=True)
+        return all(differences(text, other, self._tolerances).get("mismatches", 1) == 0 for text, other in pairs)
 
     def _short(self, text: str) -> str:
         array = read_value(text)
-        return text if array is None else self.values.text(array, element_of(text))
+        return text if array is None else self._values.text(array, element_of(text))

@@ -33,12 +33,14 @@ from triage.reduce.interestingness import GrowthOracle, InterestingnessTest, Ora
 from triage.reduce.program import Candidate, settings_of
 from triage.reduce.result import Reduction, ReductionFolder, SizeChange, setting_changes
 from triage.reduce.run_oracle import RunOracle
+from triage.reduce.run_values import ArgumentValues
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
 _PATIENCE = 4.0  # a candidate's time limit, as a multiple of the original's compile time
 _LEAST = 10.0  # seconds, the shortest time limit of a candidate
 _MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
+_MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
 
 
 def frontend_for(runner: Engine, case: Case, toolchain: Toolchain, source: Path) -> tuple[Frontend, tuple[str, ...]]:
@@ -94,26 +96,25 @@ class ReductionRequest:
 def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
     """Reduce a case. The best program is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
-    request = replace(request, match=partial(_match_of, request.match))
     bad = runner.registry.obtain(request.bad)
     good = runner.registry.obtain(request.good) if request.good else None
     if metric := request.metric:
-        request = replace(request, case=replace(request.case, run=None))
-        start = metric_baseline(runner, request.case, bad, good, metric)
+        start = metric_baseline(runner, replace(request.case, run=None), bad, good, metric)
     else:
-        start = baseline(runner, request.case, bad, good, request.match, request.repeats, changed=request.changed)
+        match = partial(_match_of, request.match)
+        start = baseline(runner, request.case, bad, good, match, request.repeats, changed=request.changed)
     if isinstance(start, Reduction):
         return start
     if start.failure.stage is Stage.COMPILE:
         request = replace(request, case=replace(request.case, run=None))
-    elif start.metric is None and not references_for(runner, request, good):
+    elif not references_for(runner, request, good):
         return Reduction(request.case, _NO_REFERENCE, probes=start.probes)
     with ExitStack() as stack:
         reducer = _Reducer(runner, request, bad, good, start, stack)
-        opened = reducer.open()
-        if isinstance(opened, Reduction):
-            return opened
-        original, candidate, line = opened
+        found = reducer.open()
+        if isinstance(found, Reduction):
+            return found
+        original, candidate, line = found
         candidate = run_pass(candidate, reducer.test, reducer.frontend.approach(line))
         candidate = reduce(candidate, reducer.test, reducer.frontend.passes, reducer.final_passes)
         return reducer.finish(original, candidate, started)
@@ -129,7 +130,6 @@ _NO_REFERENCE = (
     "nothing computes what a smaller program must return: name a toolchain that computes the right result with --good, or "
     "give the recipe's `run` a `reference`"
 )
-_MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
 
 
 def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
@@ -169,30 +169,24 @@ class _Reducer:
         case = request.case
         source = runner.planner.input_of(case, bad)
         assert isinstance(source, Prepared)  # it was compiled
-        self.source = source
+        self.source = case.input.path if case.input.kind is InputKind.ONNX else source.path  # reduced before it is imported
         key = (case.name, source.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)
         self.folder = ReductionFolder(runner.registry.home, repr(key))
         self.frontend, self.notes = frontend_for(runner, case, bad, source.path)
         stack.callback(self.frontend.close)
-        folder = stack.enter_context(Scratch(self.folder.path / "drafts").folder())
+        candidates = stack.enter_context(Scratch(self.folder.path / "candidates").folder())
         self.final_passes = self.frontend.final_passes
         self.oracle: Oracle
         if case.run:
+            values = ArgumentValues(self.frontend, self.folder.path / "values")
             references = references_for(runner, request, good)
-            self.oracle = running = RunOracle(
-                runner,
-                folder,
-                bad,
-                good,
-                start,
-                frontend=self.frontend,
-                references=references,
-                kept=self.folder.path,
-            )
-            self.final_passes = (*self.final_passes, running.values.simplify_values)
+            results = self.folder.path / "results"
+            self.oracle = RunOracle(runner, candidates, bad, good, start, values, references, results)
+            self.final_passes = (*self.final_passes, values.simplify_values)
+        elif start.metric:
+            self.oracle = GrowthOracle(runner, candidates, bad, good, start)
         else:
-            oracle = GrowthOracle if start.metric else Oracle
-            self.oracle = oracle(runner, folder, bad, good, start, self.frontend.operation_at)
+            self.oracle = Oracle(runner, candidates, bad, good, start, self.frontend.operation_at)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
         jobs = runner.jobs if start.is_portable else runner.local_jobs
@@ -206,15 +200,12 @@ class _Reducer:
         case = self.request.case
         hanging = self.start.seconds >= case.limits.timeout
         limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)  # candidates that hang cost little
-        limits = replace(case.limits, timeout=min(case.limits.timeout, limit), without_waiting=True)
-        case = replace(case, limits=limits)
+        case = replace(case, limits=replace(case.limits, timeout=min(case.limits.timeout, limit), without_waiting=True))
         if case.run:
             limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST), without_waiting=True)
             case = replace(case, run=replace(case.run, limits=limits))
-        onnx = case.input.kind is InputKind.ONNX  # reduced before it is imported
-        source = case.input.path if onnx else self.source.path
         if self.request.resume and (saved := self.folder.best(case)):
-            original = next((Candidate(document, case) for document in self.frontend.open(source)), None)
+            original = next((Candidate(document, case) for document in self.frontend.open(self.source)), None)
             if original is not None and self.oracle.start(original) is not None:
                 self.oracle.keep_operation(original)
                 opened = (Candidate(document, saved[1]) for document in self.frontend.open(saved[0]))
@@ -224,7 +215,7 @@ class _Reducer:
         early = case.phase is None and phase in self.bad.capabilities.phases
         variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
         why = "it cannot be read by this toolchain's tools"
-        for document in self.frontend.open(source):  # one at a time: with its constants a program may take gigabytes
+        for document in self.frontend.open(self.source):  # one at a time: with its constants a program may take gigabytes
             candidates = [start for variant in variants if (start := self.oracle.start(Candidate(document, variant)))]
             if not candidates:
                 why = "the reference does not run it, its results are not defined, or its arguments cannot be given others"
@@ -243,15 +234,15 @@ class _Reducer:
         candidate = self.oracle.complete(candidate) or candidate
         case, asked = candidate.case, self.request.case
         run = replace(case.run, limits=asked.run.limits) if case.run and asked.run else case.run
-        case = replace(case, name=f"{case.name} (reduced)", limits=asked.limits, phase=asked.phase, run=run, expect=())
+        case = replace(case, limits=asked.limits, phase=asked.phase, run=run, expect=())
         forms: list[tuple[int, bytes, tuple[Probe, ...], Failure]] = []
         for content in self.frontend.written(candidate.document):
             # A path for each content, because digests are remembered by path.
             path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{candidate.document.suffix}"
             with disk_errors("write the reduced program"):
-                path.parent.mkdir(exist_ok=True)
                 write_whole(path, content)
-            probes = self._probe_everywhere(replace(case, input=Input(path, candidate.document.kind)))
+            written = Input(path, candidate.document.kind)
+            probes = self._probe_everywhere(replace(case, name=f"{case.name} (reduced)", input=written))
             untested = sum(isinstance(probe.outcome, Untestable) for probe in probes)
             if same := self._same_failure(probes):
                 forms.append((untested, content, probes, same))
@@ -263,7 +254,7 @@ class _Reducer:
         _, content, probes, failure = min(forms, key=lambda form: form[0])  # of equal ones the most readable
         tally, was, now = self.oracle.tally, original.document, candidate.document
         return Reduction(
-            small=replace(case, name=asked.name),
+            small=case,
             probes=probes,
             failure=failure,
             bad=self.bad.revision,
@@ -306,9 +297,7 @@ class _Reducer:
         outcome = outcomes[self.bad.revision.name]
         if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
             return None
-        full = self.start.full
-        same = self.start.match(outcome.failure) or (full is not None and self.request.match(full)(outcome.failure))
-        return outcome.failure if same else None
+        return outcome.failure if self.start.match(outcome.failure) else None
 
 
 def _lines(content: bytes) -> int:

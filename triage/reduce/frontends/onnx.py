@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from math import prod
 from pathlib import Path
-from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, numpy_helper, shape_inference
+from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.engine import Frontend, Pass, minimise, repeatedly
+from triage.reduce.engine import Frontend, Pass, greedily, minimise
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Document, Entry, Origin
-
-_MOST_RETURNED = 1 << 22  # elements of all values together
+from triage.reduce.program import Candidate, Document, Entry
 
 
 class OnnxDocument:
@@ -28,10 +24,8 @@ class OnnxDocument:
     suffix = "onnx"
     unit = "node"
 
-    def __init__(self, model: ModelProto, root: OnnxDocument | None = None) -> None:
-        """root: the model that this one was cut out of, where values have the same names."""
+    def __init__(self, model: ModelProto) -> None:
         self.model = model
-        self.root = root or self
 
     @cached_property
     def content(self) -> bytes:
@@ -89,7 +83,7 @@ def cut(document: OnnxDocument, kept: Collection[int], returned: Sequence[str] |
         [types[name] for name in returned],
         [constants[name] for name in needed if name in constants],
     )
-    return OnnxDocument(_model(document.model, small), document.root)
+    return OnnxDocument(_model(document.model, small))
 
 
 def _name(graph: onnx.GraphProto) -> str:
@@ -113,7 +107,7 @@ def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None
         list(graph.output),
         [value for value in graph.initializer if value.name not in set(names)],
     )
-    return OnnxDocument(_model(document.model, small), document.root)
+    return OnnxDocument(_model(document.model, small))
 
 
 def _model(model: ModelProto, graph: onnx.GraphProto) -> ModelProto:
@@ -143,22 +137,7 @@ class OnnxFrontend(Frontend):
         graph = document.model.graph
         held = {value.name for value in graph.initializer}
         inputs = [value for value in graph.input if value.name not in held]
-        return Entry(None, tuple((Origin(document.root, value.name), _tensor_type(value)) for value in inputs))
-
-    def constant(self, origin: Origin) -> Any | None:
-        assert isinstance(origin.document, OnnxDocument)
-        held = (value for value in origin.document.model.graph.initializer if value.name == origin.key)
-        value = next(held, None)
-        return None if value is None else numpy_helper.to_array(value)
-
-    def returning(self, wanted: Sequence[Origin], *, more: bool) -> tuple[Document, Sequence[Origin]] | None:
-        root = wanted[0].document
-        assert isinstance(root, OnnxDocument)
-        made = [name for node in root.model.graph.node for name in node.output if name in root.types]
-        names = made if more else [name for name in made if any(origin.key == name for origin in wanted)]
-        sizes = [_elements(root.types[name]) for name in names]
-        program = cut(root, _towards(root, names), names) if names and sum(sizes) <= _MOST_RETURNED else None
-        return (program, [Origin(root, name) for name in names]) if program else None
+        return Entry(None, tuple((value.name, _tensor_type(value)) for value in inputs))
 
     def valid(self, document: Document) -> bytes | None:
         assert isinstance(document, OnnxDocument)
@@ -181,11 +160,7 @@ def _tensor_type(value: ValueInfoProto) -> str:
     return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
 
 
-def _elements(value: ValueInfoProto) -> int:
-    return prod(size.dim_value or 1 for size in value.type.tensor_type.shape.dim)
-
-
-@repeatedly
+@greedily
 def narrow(candidate: Candidate) -> Iterator[Candidate]:
     """Keep one half of the nodes, or the middle, as long as that fails."""
     document = _model_of_candidate(candidate)

@@ -1,12 +1,11 @@
-"""Makes the dimensions of a module smaller, with all dimensions that must be equal.
+"""Makes the dimensions of a module smaller, with all dimensions that must shrink with them.
 
-Indexing maps and the reassociation of reshapes say which dimensions are equal. For an unknown operation, equal numbers are
-taken for the same dimension. A wrong guess makes a program that does not verify, which costs no compile.
+Indexing maps and the reassociation of reshapes say which dimensions belong together; for an unknown operation, equal numbers
+are taken for the same dimension. A wrong guess makes a program that does not verify, which costs no compile.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,29 +19,19 @@ from triage.reduce.program import Candidate
 
 Dimension = tuple[Value, int]  # of a value, by its index
 _MAP = re.compile(r"\)\s*->\s*\((.*)\)\s*>?\s*\Z", re.DOTALL)
-_NAMED_MAPS = {
-    "linalg.matmul": ("mk", "kn", "mn"),
-    "linalg.matmul_transpose_a": ("km", "kn", "mn"),
-    "linalg.matmul_transpose_b": ("mk", "nk", "mn"),
-    "linalg.batch_matmul": ("bmk", "bkn", "bmn"),
-    "linalg.batch_matmul_transpose_a": ("bkm", "bkn", "bmn"),
-    "linalg.batch_matmul_transpose_b": ("bmk", "bnk", "bmn"),
-    "linalg.matvec": ("mk", "k", "m"),
-    "linalg.vecmat": ("k", "kn", "n"),
-    "linalg.batch_matvec": ("bmk", "bk", "bm"),
-    "linalg.dot": ("k", "k", ""),
-}
 _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
-_KNOWN = frozenset(("tensor.empty", "arith.constant", "tensor.dim", "linalg.index", "tensor.extract", "linalg.fill"))
+_SEPARATE = frozenset(("tensor.empty", "arith.constant", "tensor.dim", "linalg.index", "tensor.extract"))
+_SMALL = 4  # dimensions up to this size stay as they are
 
 
 @dataclass(slots=True)
 class DimensionClasses:
-    """Sets of dimensions that are equal (union-find). groups: a dimension that is the product of others."""
+    """Sets of dimensions that shrink together (union-find)."""
 
     parents: dict[Dimension, Dimension] = field(default_factory=dict)
     numbers: dict[Dimension, int] = field(default_factory=dict)
-    groups: list[tuple[Dimension, list[Dimension]]] = field(default_factory=list)
+    fixed: list[Dimension] = field(default_factory=list)
+    """Factors of reshaped dimensions. They stay when all dimensions shrink together."""
 
     def root(self, dimension: Dimension) -> Dimension:
         """Return the dimension that represents the class."""
@@ -52,145 +41,109 @@ class DimensionClasses:
         return dimension
 
     def join(self, dimension: Dimension, other: Dimension) -> None:
+        """Put two dimensions into one class."""
+        self.parents[self.root(dimension)] = self.root(other)
+
+    def join_equal(self, dimension: Dimension, other: Dimension) -> None:
         """Put two dimensions into one class, if their numbers are equal."""
         if self.numbers.get(dimension) == self.numbers.get(other):
-            self.parents[self.root(dimension)] = self.root(other)
+            self.join(dimension, other)
 
-    def changed(self, dimension: Dimension, number: int) -> dict[Dimension, int]:
-        """Return all new numbers, by class, when one class gets another number; empty when a product cannot be kept."""
-        new = {self.root(dimension): number}
-        for _ in range(len(self.groups) + 1):
-            stable = True
-            for product, factors in self.groups:
-                roots = [self.root(factor) for factor in factors]
-                now = [new.get(root, self.numbers[root]) for root in roots]
-                whole = self.root(product)
-                want = new.get(whole, self.numbers[whole])
-                if DYNAMIC in now or want == DYNAMIC or math.prod(now) == want:
-                    continue
-                stable = False
-                if whole not in new:
-                    new[whole] = math.prod(now)
-                elif not _divide(new, roots, now, want):
-                    return {}
-            if stable:
-                return new
-        return {}
+    def join_values(self, value: Value, other: Value) -> None:
+        """Join the dimensions of two values one by one."""
+        for index in range(len(dimensions(value.type) or ())):
+            if (other, index) in self.numbers:
+                self.join_equal((value, index), (other, index))
 
     def sizes(self) -> dict[Dimension, int]:
-        """Return the number of each class, by its root."""
-        return {self.root(dimension): number for dimension, number in self.numbers.items()}
-
-
-def _divide(new: dict[Dimension, int], roots: list[Dimension], now: list[int], want: int) -> bool:
-    """Make one factor smaller so that the product is `want`. Returns whether that is possible."""
-    ratio, rest = divmod(math.prod(now), want)
-    for root, number in sorted(zip(roots, now, strict=True), key=lambda entry: -entry[1]):
-        if not rest and ratio > 1 and number % ratio == 0 and root not in new:
-            new[root] = number // ratio
-            return True
-    return False
+        """Return the largest number of each class, by its root."""
+        largest: dict[Dimension, int] = {}
+        for dimension, number in self.numbers.items():
+            root = self.root(dimension)
+            largest[root] = max(number, largest.get(root, number))
+        return largest
 
 
 def dimension_classes(module: Module) -> DimensionClasses:
     """Return the classes of all dimensions in the module's functions."""
     classes = DimensionClasses()
-    for operation in module.walk():
-        arguments = (value for region in operation.regions for block in region.blocks for value in block.arguments)
-        for value in (*operation.results, *arguments):
-            for index, number in enumerate(dimensions(value.type) or ()):
-                classes.numbers[value, index] = number
+    for value in module.values():
+        for index, number in enumerate(dimensions(value.type) or ()):
+            classes.numbers[value, index] = number
     for operation in module.walk():
         _join(classes, operation, module.aliases)
     return classes
 
 
 def _join(classes: DimensionClasses, operation: Operation, aliases: Mapping[str, str]) -> None:
-    maps = list(_maps(operation, aliases))
-    if maps:
+    if maps := operation.attribute("indexing_maps"):
         by_name: dict[str, Dimension] = {}
-        for value, names in zip(operation.operands, maps, strict=False):
-            for index, name in enumerate(names):
-                if (value, index) in classes.numbers and re.fullmatch(r"\w+", name):
-                    classes.join((value, index), by_name.setdefault(name, (value, index)))
-        for value, out in zip(operation.results, operation.operands[-len(operation.results) :], strict=False):
-            _join_all(classes, value, out)
-    elif operation.name in _RESHAPES:
-        _join_reshape(classes, operation)
-    elif operation.name == "linalg.fill" and operation.results:
-        _join_all(classes, operation.results[0], operation.operands[-1])
-    elif operation.name not in _KNOWN and not operation.attribute("function_type"):
-        _join_equal(classes, operation)
-
-
-def _maps(operation: Operation, aliases: Mapping[str, str]) -> Iterator[list[str]]:
-    """For each operand the names of its dimensions; nothing for an operation without indexing maps."""
-    if text := operation.attribute("indexing_maps"):
-        for name in array_elements(text):
+        for value, name in zip(operation.operands, array_elements(maps), strict=False):
             found = _MAP.search(aliases.get(name, name))
-            yield split(found[1]) if found else []
-    else:
-        yield from ([*names] for names in _NAMED_MAPS.get(operation.name, ()))
+            for index, letter in enumerate(split(found[1]) if found else []):
+                if (value, index) in classes.numbers and re.fullmatch(r"\w+", letter):
+                    classes.join_equal((value, index), by_name.setdefault(letter, (value, index)))
+        for value, out in zip(operation.results, operation.operands[-len(operation.results) :], strict=False):
+            classes.join_values(value, out)
+    elif operation.name in _RESHAPES:
+        folded, unfolded = operation.operands[0], operation.results[0]
+        if operation.name == "tensor.collapse_shape":
+            folded, unfolded = unfolded, folded
+        for index, group in enumerate(array_elements(operation.attribute("reassociation"))):
+            factors = [(unfolded, int(number)) for number in array_elements(group)]
+            largest = max(factors, key=lambda factor: classes.numbers.get(factor, 0))
+            classes.join(largest, (folded, index))
+            classes.fixed += [factor for factor in factors if factor != largest]
+    elif operation.name not in _SEPARATE and not operation.attribute("function_type"):
+        _join_unknown(classes, operation)
 
 
-def _join_all(classes: DimensionClasses, value: Value, other: Value) -> None:
-    for index in range(len(dimensions(value.type) or ())):
-        if (other, index) in classes.numbers:
-            classes.join((value, index), (other, index))
-
-
-def _join_reshape(classes: DimensionClasses, operation: Operation) -> None:
-    text = operation.attribute("reassociation") or "[]"
-    folded, unfolded = operation.operands[0], operation.results[0]
-    if operation.name == "tensor.collapse_shape":
-        folded, unfolded = unfolded, folded
-    for index, group in enumerate(array_elements(text)):
-        factors = [(unfolded, int(number)) for number in array_elements(group)]
-        if len(factors) == 1:
-            classes.join(factors[0], (folded, index))
-        else:
-            classes.groups.append(((folded, index), list(factors)))
-
-
-def _join_equal(classes: DimensionClasses, operation: Operation) -> None:
-    """For an unknown operation: join the values of one type dimension by dimension, others where numbers are equal."""
+def _join_unknown(classes: DimensionClasses, operation: Operation) -> None:
+    """Join the values of one type dimension by dimension, and those of several types where numbers are equal."""
     inner = [value for region in operation.regions for block in region.blocks for value in block.arguments]
-    values = [value for value in (*operation.operands, *operation.results, *inner) if dimensions(value.type)]
     kinds: dict[str, Value] = {}
-    for value in values:
-        _join_all(classes, value, kinds.setdefault(value.type, value))
+    for value in (*operation.operands, *operation.results, *inner):
+        if dimensions(value.type):
+            classes.join_values(value, kinds.setdefault(value.type, value))
     by_number: dict[int, Dimension] = {}
-    for value in kinds.values():
+    several = len(kinds) > 1 or "matmul" in operation.name
+    for value in kinds.values() if several else ():
         for index, number in enumerate(dimensions(value.type) or ()):
-            if number > 1 and len(kinds) > 1:
+            if number > 1:
                 classes.join((value, index), by_number.setdefault(number, (value, index)))
 
 
-def with_dimensions(module: Module, classes: DimensionClasses, new: Mapping[Dimension, int]) -> Module:
-    """Return the module with other numbers for some classes, in its types and in the attributes that repeat them."""
+def with_smaller(module: Module, classes: DimensionClasses, shifts: Mapping[Dimension, int]) -> Module:
+    """Return the module with the dimensions of some classes halved, in its types and in the attributes that repeat them.
+
+    shifts: how often, by the root of the class.
+    """
     copy, values = copy_module(module)
     for old, value in values.items():
         numbers = dimensions(old.type) or []
-        wanted = [new.get(classes.root((old, index)), number) for index, number in enumerate(numbers)]
+        roots = [classes.root((old, index)) for index in range(len(numbers))]
+        wanted = [
+            number if number == DYNAMIC else max(1, number >> shifts.get(root, 0))
+            for number, root in zip(numbers, roots, strict=True)
+        ]
         if wanted != numbers:
             value.type = reshaped(old.type, wanted)
     for operation in copy.walk():
         if operation.attribute("function_type"):
             update_function_type(operation)
+        if not operation.results:
+            continue
+        type_ = operation.results[0].type
         holder = operation.properties if "value" in operation.properties else operation.attributes
-        if operation.name == "arith.constant" and operation.results[0].type.startswith(("tensor", "vector")):
-            literal, found, _ = holder.get("value", "").rpartition(" : ")
-            if found:
-                holder["value"] = f"{literal} : {operation.results[0].type}"
-        numbers = (dimensions(operation.results[0].type) or []) if operation.results else []
+        literal, typed, _ = holder.get("value", "").rpartition(" : ")
+        if operation.name == "arith.constant" and type_.startswith(("tensor", "vector")) and typed:
+            holder["value"] = f"{literal} : {type_}"
+        numbers = dimensions(type_) or []
         for name in ("static_output_shape", "static_sizes"):
             if numbers and operation.properties.get(name, "").count(",") + 1 == len(numbers) and name in operation.properties:
                 sizes = ", ".join(str(-(1 << 63) if number == DYNAMIC else number) for number in numbers)
                 operation.properties[name] = f"array<i64: {sizes}>"
     return copy
-
-
-_SMALL = 4  # dimensions up to this size stay as they are
 
 
 def shrink_dimensions(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -224,31 +177,11 @@ def _descend(candidate: Candidate, test: InterestingnessTest, index: int | None)
 
 
 def _halvings(candidate: Candidate, index: int | None) -> Iterator[Candidate]:
-    """The candidate with a class (all classes for None) halved once, twice, ... down to 1."""
+    """Yield the candidate with a class (all classes for None) halved once, twice, ... down to 1."""
     module = module_of(candidate)
     classes = dimension_classes(module)
-    sizes = list(classes.sizes().items())
-    chosen = [sizes[index]] if index is not None else sizes
-    for shift in range(1, max((number for _, number in chosen), default=0).bit_length()):
-        new = _halved(classes, chosen, shift)
-        if new:
-            yield with_module(candidate, with_dimensions(module, classes, new))
-
-
-def _halved(classes: DimensionClasses, chosen: list[tuple[Dimension, int]], shift: int) -> dict[Dimension, int]:
-    """All new numbers, by class, when the chosen classes are halved `shift` times. Products follow from their factors."""
-    if len(chosen) == 1:
-        dimension, number = chosen[0]
-        return classes.changed(dimension, max(1, number >> shift))
-    products = {classes.root(product) for product, _ in classes.groups}
-    new: dict[Dimension, int] = {}
-    for dimension, number in chosen:
-        if number not in (1, DYNAMIC) and dimension not in products:
-            followed = classes.changed(dimension, max(1, number >> shift))
-            new = {other: size for other, size in followed.items() if other not in products} | new
-    for _ in range(len(classes.groups) + 1):
-        for product, factors in classes.groups:
-            numbers = [new.get(root, classes.numbers[root]) for root in map(classes.root, factors)]
-            if DYNAMIC not in numbers and classes.numbers[classes.root(product)] != DYNAMIC:
-                new[classes.root(product)] = math.prod(numbers)
-    return {dimension: number for dimension, number in new.items() if number != classes.numbers[dimension]}
+    sizes = classes.sizes()
+    fixed = {classes.root(dimension) for dimension in classes.fixed}
+    chosen = [root for root in sizes if root not in fixed] if index is None else [list(sizes)[index]]
+    for shift in range(1, max((sizes[root] for root in chosen), default=0).bit_length()):
+        yield with_module(candidate, with_smaller(module, classes, dict.fromkeys(chosen, shift)))

@@ -9,15 +9,15 @@ from functools import cached_property
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
 from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols, users
 from triage.model.case import InputKind
-from triage.reduce.program import Candidate, Origin
+from triage.reduce.program import Candidate
 
 Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
 _CROSSABLE = re.compile(r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\.")
-_HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
 _GATHERS = frozenset(("tensor.extract", "tensor.gather", "iree_linalg_ext.gather"))
 _SHORT = 256  # characters of attributes; longer constants become inputs
 _PER_FUNCTION = ("arg_attrs", "res_attrs", "function_type", "sym_visibility", "tied_operands", "sym_name")
+_HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
 
 
 class MlirDocument:
@@ -29,7 +29,8 @@ class MlirDocument:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.canonical: str | None = None  # as the toolchain prints it; empty when invalid, None before it was asked
+        self.canonical: str | None = None
+        """The module as the toolchain prints it: empty when invalid, None before it was asked."""
 
     @cached_property
     def text(self) -> str:
@@ -44,48 +45,44 @@ class MlirDocument:
     def size(self) -> int:
         return sum(1 for _ in self.module.walk())
 
-    def name_values(self, before: Module | None = None) -> None:
-        """Make each value of the functions its own origin. `before`: the module as it was, whose arguments are the same."""
-        known = {function.symbol: function for function in before.functions()} if before else {}
+    def name_arguments(self) -> None:
+        """Number the arguments of each function, so that their copies can be found in smaller programs."""
+        for function in self.module.functions():
+            for number, value in enumerate(arguments_of(function)):
+                value.origin = function.symbol, number
+
+    def keep_arguments(self, before: Module) -> None:
+        """Take over the origins of the arguments from the module as it was."""
+        known = {function.symbol: function for function in before.functions()}
         for function in self.module.functions():
             if function.symbol in known:
                 for value, old in zip(arguments_of(function), arguments_of(known[function.symbol]), strict=False):
                     value.origin = old.origin
-            for block in function.regions[0].blocks:
-                for value in (*block.arguments, *(result for operation in block.operations for result in operation.results)):
-                    value.origin = value.origin or Origin(self, value)
 
     def entry(self, name: str | None) -> Operation | None:
-        """Return the function of this name, else the only one that is public; None when there is none, or several."""
+        """Return the function of this name, else the only one that is public, if there is one."""
         functions = self.module.functions()
         public = [function for function in functions if function.attribute("sym_visibility") != '"private"']
         named = [function for function in functions if function.symbol == name]
         return named[0] if named else public[0] if len(public) == 1 else None
 
     def operation_at(self, line: int) -> str | None:
-        """Return what kind of operation stands on a line of the text."""
+        """Return what kind of operation stands on a line of the text: its name, and whether it reduces or gathers.
+
+        An operation that reads a gather counts as one, because compilers fuse the two.
+        """
         before = sum(1 for text in self.text.splitlines()[:line] if _HEAD.match(text))
         operations = list(self.module.root.walk())  # in the order of their lines
         if not 0 < before <= len(operations):
             return None
         operation = operations[before - 1]
-        read = set(operation.operands)
-        return _kind_of(operation, [other for other in operations if not read.isdisjoint(other.results)])
-
-
-def _kind_of(operation: Operation, producers: Sequence[Operation]) -> str:
-    """The name with what makes a generic operation a reduction or a gather, and the operator that a frontend wraps.
-
-    An operation that reads a gather counts as one: compilers fuse the two.
-    """
-    words = [operation.name]
-    if wrapped := operation.attribute("name"):
-        words.append(wrapped.strip('"'))
-    if "reduction" in (operation.attribute("iterator_types") or ""):
-        words.append("reduction")
-    if any(inner.name in _GATHERS for outer in (operation, *producers) for inner in outer.walk()):
-        words.append("gather")
-    return " ".join(words)
+        producers = [other for other in operations if not set(operation.operands).isdisjoint(other.results)]
+        words = [operation.name, (operation.attribute("name") or "").strip('"')]  # the operator that a frontend wraps
+        if "reduction" in (operation.attribute("iterator_types") or ""):
+            words.append("reduction")
+        if any(inner.name in _GATHERS for outer in (operation, *producers) for inner in outer.walk()):
+            words.append("gather")
+        return " ".join(filter(None, words))
 
 
 def module_of(candidate: Candidate) -> Module:
@@ -99,7 +96,7 @@ def with_module(candidate: Candidate, module: Module) -> Candidate:
     return Candidate(MlirDocument(module), candidate.case)
 
 
-def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Block] | None = None) -> Operation:
+def copy_operation(operation: Operation, values: Values, blocks: Mapping[Block, Block] | None = None) -> Operation:
     """Copy an operation. Operands are looked up in `values` (kept when missing); results and inner values are added."""
     copy = Operation(
         operation.name,
@@ -109,21 +106,22 @@ def copy_operation(operation: Operation, values: Values, blocks: dict[Block, Blo
         successors=[(blocks or {}).get(block, block) for block in operation.successors],
         position=operation.position,
     )
-    copy.regions = [_copy_region(region, values) for region in operation.regions]
-    copy.results = [values.setdefault(value, value.copy()) for value in operation.results]
+    for region in operation.regions:
+        inner = {block: Block([_copied(value, values) for value in block.arguments]) for block in region.blocks}
+        for block in inner if len(inner) > 1 else ():  # a value may be used in a block that stands before its definition
+            for value in (value for other in block.operations for value in other.results):
+                _copied(value, values)
+        for block, new in inner.items():
+            new.operations = [copy_operation(other, values, inner) for other in block.operations]
+        copy.regions.append(Region(list(inner.values())))
+    copy.results = [_copied(value, values) for value in operation.results]
     return copy
 
 
-def _copy_region(region: Region, values: Values) -> Region:
-    blocks = {block: Block([values.setdefault(value, value.copy()) for value in block.arguments]) for block in region.blocks}
-    if len(blocks) > 1:  # a value may be used in a block that stands before its definition
-        for block in blocks:
-            for operation in block.operations:
-                for value in operation.results:
-                    values.setdefault(value, value.copy())
-    for block, copy in blocks.items():
-        copy.operations = [copy_operation(operation, values, blocks) for operation in block.operations]
-    return Region(list(blocks.values()))
+def _copied(value: Value, values: Values) -> Value:
+    if value not in values:
+        values[value] = Value(value.type, value.origin)
+    return values[value]
 
 
 def copy_module(module: Module) -> tuple[Module, Values]:
@@ -148,10 +146,10 @@ def replace_operands(module: Module, replaced: Mapping[Value, Value]) -> None:
     """Replace operands in place, replacements of replacements included."""
     for operation in module.walk():
         for index, value in enumerate(operation.operands):
-            for _ in range(len(replaced) + 1):
+            for _ in range(len(replaced)):  # replacements may form a circle
+                value = replaced.get(value, value)
                 if value not in replaced:
                     break
-                value = replaced[value]
             operation.operands[index] = value
 
 
@@ -189,10 +187,22 @@ def cut(
     if block is None:
         return None
     kept = set(kept)
-    chosen = _with_requirements(block, kept)
+    # With the constants that these need, and the operations whose values no argument can carry.
+    maker = {value: operation for operation in block.operations for value in operation.results}
+    chosen, waiting = set(kept), list(kept)
+    while waiting:
+        for value in free_values(waiting.pop()):
+            operation = maker.get(value)
+            if operation and operation not in chosen and (_is_copied(operation) or not _CROSSABLE.match(value.type)):
+                chosen.add(operation)
+                waiting.append(operation)
     operations = [operation for operation in block.operations[:-1] if operation in chosen]
     if returned is None:
-        returned = _results(block, chosen, kept)
+        users_of = users(block)
+        results = [value for operation in block.operations if operation in kept for value in operation.results]
+        results = [value for value in results if _CROSSABLE.match(value.type)]
+        outside = [value for value in results if any(user not in chosen for user in users_of.get(value, ()))]
+        returned = outside or [value for value in results if value not in users_of] or results[-1:]
     if not operations or (not returned and all(operation.results for operation in operations)):
         return None
     smaller = _function(function, block, operations, returned)
@@ -202,35 +212,14 @@ def cut(
     return Module(copy, module.aliases, module.trailer)
 
 
-def _with_requirements(block: Block, kept: set[Operation]) -> set[Operation]:
-    """`kept` with the constants it needs, and with the operations whose values no argument can carry."""
-    maker = {value: operation for operation in block.operations for value in operation.results}
-    chosen, waiting = set(kept), list(kept)
-    while waiting:
-        for value in free_values(waiting.pop()):
-            operation = maker.get(value)
-            if operation and operation not in chosen and (_is_copied(operation) or not _CROSSABLE.match(value.type)):
-                chosen.add(operation)
-                waiting.append(operation)
-    return chosen
-
-
-def _results(block: Block, chosen: set[Operation], kept: set[Operation]) -> list[Value]:
-    users_of = users(block)
-    results = [value for operation in block.operations if operation in kept for value in operation.results]
-    results = [value for value in results if _CROSSABLE.match(value.type)]
-    outside = [value for value in results if any(user not in chosen for user in users_of.get(value, ()))]
-    return outside or [value for value in results if value not in users_of] or results[-1:]
-
-
 def _function(function: Operation, block: Block, operations: list[Operation], returned: Sequence[Value]) -> Operation:
     inside = {value for operation in operations for value in operation.results}
     needed = dict.fromkeys(value for operation in operations for value in free_values(operation) if value not in inside)
     needed |= dict.fromkeys(value for value in returned if value not in inside)
     old = [value for value in block.arguments if value in needed]
     arguments = [*old, *(value for value in needed if value not in set(old))]
-    values: Values = {value: value.copy() for value in arguments}
-    body = Block([values[value] for value in arguments])
+    values: Values = {}
+    body = Block([_copied(value, values) for value in arguments])
     body.operations = [copy_operation(operation, values) for operation in operations]
     end = block.operations[-1]
     body.operations.append(
@@ -246,6 +235,22 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
     smaller = Operation(function.name, [], [], properties, attributes, [Region([body])], [], function.position)
     update_function_type(smaller)
     return smaller
+
+
+def _referenced(module: Module, function: Operation, smaller: Operation) -> Iterator[Operation]:
+    """The module's other symbols that the new function refers to, directly or not, in their old order."""
+    known = {symbol.symbol: symbol for symbol in module.body.operations if symbol.symbol and symbol is not function}
+    needed: set[Operation] = set()
+    waiting = [smaller]
+    while waiting:
+        for operation in waiting.pop().walk():
+            types = (value.type for value in operation.results)
+            for text in (*operation.texts(), *types):
+                for symbol in map(known.get, symbols(text)):
+                    if symbol and symbol not in needed:
+                        needed.add(symbol)
+                        waiting.append(symbol)
+    return (symbol for symbol in module.body.operations if symbol in needed)
 
 
 def needed_for(function: Operation, values: Sequence[Value]) -> list[Operation]:
@@ -288,19 +293,3 @@ def update_function_type(function: Operation) -> None:
     if block := body_of(function):
         results = block.operations[-1].operands
         set_function_types(function, [value.type for value in block.arguments], [value.type for value in results])
-
-
-def _referenced(module: Module, function: Operation, smaller: Operation) -> Iterator[Operation]:
-    """The module's other symbols that the new function refers to, directly or not, in their old order."""
-    known = {symbol.symbol: symbol for symbol in module.body.operations if symbol.symbol and symbol is not function}
-    needed: set[Operation] = set()
-    waiting = [smaller]
-    while waiting:
-        for operation in waiting.pop().walk():
-            types = (value.type for value in operation.results)
-            for text in (*operation.texts(), *types):
-                for symbol in map(known.get, symbols(text)):
-                    if symbol and symbol not in needed:
-                        needed.add(symbol)
-                        waiting.append(symbol)
-    return (symbol for symbol in module.body.operations if symbol in needed)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 
-from triage.mlir import Module, Operation, Value
-from triage.mlir.tree import free_values, kind
-from triage.reduce.engine import minimise, repeatedly
+from triage.mlir import Block, Module, Operation, Value
+from triage.mlir.tree import array_elements, free_values, kind
+from triage.reduce.engine import greedily, minimise
 from triage.reduce.frontends.mlir.document import (
     Values,
     body_of,
@@ -17,6 +16,7 @@ from triage.reduce.frontends.mlir.document import (
     module_of,
     needed_for,
     pieces,
+    replace_operands,
     with_module,
     without_results,
 )
@@ -24,14 +24,12 @@ from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate
 
 _NARROW = 4  # operations; a shorter window is left to the pass that drops single operations
-_PLAIN = {"util.func": "func.func", "util.return": "func.return", "util.call": "func.call"}
-_KEPT = frozenset(("function_type", "sym_name", "sym_visibility", "arg_attrs", "res_attrs", "callee"))
-_READABLE = re.compile(r"[A-Za-z_]\w{0,39}")
 _MOST_INLINED = 100_000  # operations of a function after inlining
+_OPENED = ("scf.for", "scf.if", "scf.execute_region", "flow.dispatch.region")
 
 
 def jump(candidate: Candidate, test: InterestingnessTest, line: int) -> Candidate | None:
-    """Keep the operation at a source line with as few neighbours as possible; None when that never fails."""
+    """Keep the operation at a source line with as few neighbours as possible. Return None when that never fails."""
     module = module_of(candidate)
     return test.first(with_module(candidate, smaller) for smaller in _neighbourhoods(module, line))
 
@@ -40,9 +38,14 @@ def _neighbourhoods(module: Module, line: int) -> Iterator[Module]:
     """Cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions and uses far."""
     for function in module.functions():
         able = pieces(function)
-        seeds = [operation for operation in able if any(inner.line == line for inner in operation.walk())]
-        near = _neighbours(able) if seeds else {}
-        reached, edge, distance, wanted = set(seeds), list(seeds), 0, 0
+        maker = {value: operation for operation in able for value in operation.results}
+        near: dict[Operation, list[Operation]] = {operation: [] for operation in able}  # what it reads and what reads it
+        for operation in able:
+            for other in filter(None, map(maker.get, free_values(operation))):
+                near[operation].append(other)
+                near[other].append(operation)
+        edge = [operation for operation in able if any(inner.line == line for inner in operation.walk())]
+        reached, distance, wanted = set(edge), 0, 0
         while reached:
             if (distance == wanted or not edge) and (smaller := cut(module, function, reached)) is not None:
                 yield smaller
@@ -55,39 +58,23 @@ def _neighbourhoods(module: Module, line: int) -> Iterator[Module]:
             distance += 1
 
 
-def _neighbours(able: list[Operation]) -> dict[Operation, list[Operation]]:
-    """For each operation those that define its operands or use its results."""
-    maker = {value: operation for operation in able for value in operation.results}
-    near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
-    for operation in able:
-        for value in free_values(operation):
-            if (other := maker.get(value)) is not None:
-                near[operation].append(other)
-                near[other].append(operation)
-    return near
-
-
-@repeatedly
+@greedily
 def narrow(candidate: Candidate) -> Iterator[Candidate]:
     """Keep one half of a function, or the middle, as long as that fails; the largest function first."""
     module = module_of(candidate)
     for function in sorted(module.functions(), key=lambda function: -len(pieces(function))):
-        windows = (with_module(candidate, window) for window in _windows(module, function))
-        yield from (window for window in windows if window.document.size < candidate.document.size)
-
-
-def _windows(module: Module, function: Operation) -> Iterator[Module]:
-    able = pieces(function)
-    count = len(able)
-    half, quarter = count // 2, count // 4
-    spans = [(0, half), (half, count), (quarter, quarter + half), (0, count - quarter), (quarter, count)]
-    if count <= _NARROW:
-        spans = []
-    if len(module.functions()) > 1 and count:
-        spans.insert(0, (0, count))
-    for first, end in spans:
-        if (window := cut(module, function, able[first:end])) is not None:
-            yield window
+        able = pieces(function)
+        count = len(able)
+        half, quarter = count // 2, count // 4
+        spans = [(0, half), (half, count), (quarter, quarter + half), (0, count - quarter), (quarter, count)]
+        if count <= _NARROW:
+            spans = []
+        if len(module.functions()) > 1 and count:
+            spans.insert(0, (0, count))
+        for first, end in spans:
+            window = cut(module, function, able[first:end])
+            if window is not None and sum(1 for _ in window.walk()) < candidate.document.size:
+                yield with_module(candidate, window)
 
 
 def drop_operations(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -105,7 +92,7 @@ def drop_operations(candidate: Candidate, test: InterestingnessTest) -> Candidat
 
 
 def drop_results(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-    """Return fewer values, and drop the operations that are then unused."""
+    """Return fewer values, and drop the operations and the arguments that are then unused."""
 
     def reduce(base: Candidate, function: Operation) -> Candidate:
         def build(returned: Sequence[Value]) -> Candidate | None:
@@ -114,7 +101,11 @@ def drop_results(candidate: Candidate, test: InterestingnessTest) -> Candidate:
 
         block = body_of(function)
         results = block.operations[-1].operands if block else []
-        return minimise(base, results, build, test, whole=False) if len(results) > 1 else base
+        smaller = minimise(base, results, build, test, whole=False) if len(results) > 1 else base
+        read = {value for operation in function.walk() for value in operation.operands}
+        if smaller is base and block and not read.issuperset(block.arguments) and (unread := build(results)):
+            return test.first([unread]) or base
+        return smaller
 
     return _for_each_function(candidate, reduce)
 
@@ -128,47 +119,137 @@ def _for_each_function(candidate: Candidate, reduce: Callable[[Candidate, Operat
     return candidate
 
 
-def drop_arguments(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-    """Drop unused arguments."""
-    module = module_of(candidate)
-    for function in module.functions():
-        block = body_of(function)
-        used = {value for operation in function.walk() for value in operation.operands}
-        if block is None or all(value in used for value in block.arguments):
-            continue
-        smaller = cut(module, function, pieces(function), list(block.operations[-1].operands))
-        if smaller is not None and (found := test.first([with_module(candidate, smaller)])) is not None:
-            return found
-    return candidate
-
-
 def bypass_operations(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Replace an operation's results by its operands, for links of a chain that must stay a chain."""
     links: dict[Operation, Values] = {}
     for function in module_of(candidate).functions():
         block = body_of(function)
         for operation in block.operations[:-1] if block else []:
-            if replacements := _operands_for_results(operation):
-                links[operation] = replacements
+            left, chosen = list(operation.operands), Values()
+            for result in operation.results:
+                match = next((value for value in left if value.type == result.type), None)
+                if match is not None:
+                    left.remove(match)
+                    chosen[result] = match
+            if chosen and len(chosen) == len(operation.results):
+                links[operation] = chosen
+    return _replace(candidate, test, links, whole=False)
+
+
+def _replace(
+    candidate: Candidate, test: InterestingnessTest, links: dict[Operation, Values], *, whole: bool = False
+) -> Candidate:
+    """Drop as many operations as possible. links: for each operation the values that replace its results."""
 
     def build(kept: Sequence[Operation]) -> Candidate | None:
-        dropped = [operation for operation in links if operation not in set(kept)]
+        dropped = links.keys() - set(kept)
         replacements = {value: by for operation in dropped for value, by in links[operation].items()}
-        return with_module(candidate, without_results(module_of(candidate), replacements)) if dropped else None
+        if not replacements:
+            return None
+        module = without_results(module_of(candidate), replacements)
+        _drop_unused(module.root, 0)
+        return with_module(candidate, module)
 
-    return minimise(candidate, list(links), build, test, whole=False, kind_of=kind)
+    return minimise(candidate, list(links), build, test, whole=whole, kind_of=kind)
 
 
-def _operands_for_results(operation: Operation) -> Values:
-    """For each result another operand of its type; empty when there is not one for each."""
-    left, chosen = list(operation.operands), {}
-    for result in operation.results:
-        match = next((value for value in left if value.type == result.type), None)
-        if match is None:
-            return {}
-        left.remove(match)
-        chosen[result] = match
-    return chosen
+def thin_bodies(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Drop operations inside of operations such as linalg.generic, and the inputs that the body then does not read.
+
+    An earlier value of the same type replaces each result: the first operand that fits, in a second run the last one.
+    """
+    for last in (False, True):
+        links: dict[Operation, Values] = {}
+        for block in _inner_blocks(module_of(candidate).root, 0):
+            for index, operation in enumerate(block.operations[:-1]):
+                if len(operation.results) == 1:
+                    earlier = [value for other in reversed(block.operations[:index]) for value in other.results]
+                    operands = reversed(operation.operands) if last else operation.operands
+                    able = (*operands, *reversed(block.arguments), *earlier)
+                    match = next((value for value in able if value.type == operation.results[0].type), None)
+                    if match is not None:
+                        links[operation] = {operation.results[0]: match}
+        candidate = _replace(candidate, test, links, whole=True)
+    smaller = _without_unread_inputs(candidate)
+    return (smaller and test.first([smaller])) or candidate
+
+
+def _inner_blocks(operation: Operation, depth: int) -> Iterator[Block]:
+    """Yield the blocks below a function's own ones."""
+    for region in operation.regions:
+        for block in region.blocks:
+            if depth >= 2:
+                yield block
+            for inner in block.operations:
+                yield from _inner_blocks(inner, depth + 1)
+
+
+def _drop_unused(root: Operation, depth: int) -> None:
+    """Drop operations in inner bodies whose results are unused."""
+    for block in reversed(list(_inner_blocks(root, depth))):  # inner ones before outer ones
+        used: set[Value] = set()
+        kept = []
+        for inner in reversed(block.operations):
+            if not inner.results or not used.isdisjoint(inner.results):
+                kept.append(inner)
+                used.update(value for nested in inner.walk() for value in nested.operands)
+        block.operations = kept[::-1]
+
+
+def _without_unread_inputs(candidate: Candidate) -> Candidate | None:
+    """Drop the inputs of linalg.generic that its body does not read. Return None when all are read."""
+    module, _ = copy_module(module_of(candidate))
+    changed = False
+    for operation in module.walk():
+        maps, sizes = operation.attribute("indexing_maps"), operation.attribute("operandSegmentSizes")
+        if operation.name != "linalg.generic" or maps is None or sizes is None:
+            continue
+        inputs, outputs = (int(text) for text in sizes.partition(":")[2].rstrip(">").split(","))
+        block = operation.regions[0].blocks[0]
+        read = {value for inner in operation.regions[0].walk() for value in inner.operands}
+        kept = [index for index, value in enumerate(block.arguments) if index >= inputs or value in read]
+        if len(kept) == len(block.arguments):
+            continue
+        changed = True
+        texts = array_elements(maps)
+        operation.operands = [operation.operands[index] for index in kept]
+        block.arguments = [block.arguments[index] for index in kept]
+        operation.properties["indexing_maps"] = f"[{', '.join(texts[index] for index in kept)}]"
+        operation.properties["operandSegmentSizes"] = f"array<i32: {len(kept) - outputs}, {outputs}>"
+    return with_module(candidate, module) if changed else None
+
+
+def unroll_regions(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Replace loops by one iteration and branches by one side; all at once, then one by one."""
+    able = [operation for operation in module_of(candidate).walk() if _can_open(operation)]
+    return minimise(candidate, range(len(able)), lambda kept: _opened(candidate, set(range(len(able))) - set(kept)), test)
+
+
+def _can_open(operation: Operation) -> bool:
+    return operation.name in _OPENED and all(len(region.blocks) <= 1 for region in operation.regions)
+
+
+def _opened(candidate: Candidate, chosen: set[int]) -> Candidate:
+    """Replace the chosen regions, counted in order, by their operations."""
+    module, _ = copy_module(module_of(candidate))
+    replaced: Values = {}
+    able = [operation for operation in module.walk() if _can_open(operation)]
+    opened = {able[index] for index in chosen}
+    for block in reversed(module.blocks()):  # inner ones before outer ones
+        operations: list[Operation] = []
+        for operation in block.operations:
+            if operation not in opened:
+                operations.append(operation)
+                continue
+            inside = operation.regions[0].blocks[0]
+            if operation.name == "scf.for":
+                lower, _, _, *carried = operation.operands
+                replaced |= dict(zip(inside.arguments, [lower, *carried], strict=False))
+            replaced |= dict(zip(operation.results, inside.operations[-1].operands, strict=False))
+            operations += inside.operations[:-1]
+        block.operations = operations
+    replace_operands(module, replaced)
+    return with_module(candidate, module)
 
 
 def inline_calls(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -216,22 +297,3 @@ def _inline(function: Operation, callees: dict[str | None, Operation]) -> set[st
 def _callee(operation: Operation) -> str | None:
     text = operation.attribute("callee")
     return text[1:].strip('"') if text and text.startswith("@") and operation.name.endswith("call") else None
-
-
-def plain_functions(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-    """Make functions of other dialects plain ones, and give the only function a readable name."""
-    plain, _ = copy_module(module_of(candidate))
-    changed = [operation for operation in plain.walk() if operation.name in _PLAIN]
-    for operation in changed:
-        operation.name = _PLAIN[operation.name]
-        for holder in (operation.attributes, operation.properties):
-            for name in holder.keys() - _KEPT:
-                del holder[name]
-    if changed:
-        candidate = test.first([with_module(candidate, plain)]) or candidate
-    renamed, _ = copy_module(module_of(candidate))
-    functions = renamed.functions()
-    if len(functions) == len(renamed.body.operations) == 1 and not _READABLE.fullmatch(functions[0].symbol or ""):
-        functions[0].inherent["sym_name"] = '"main"'
-        candidate = test.first([with_module(candidate, renamed)]) or candidate
-    return candidate
