@@ -24,7 +24,7 @@ from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.cli.exit_codes import MEANINGS
 from triage.compilers.registry import Families, recipe_families
-from triage.recipes.schema import recipe_schema
+from triage.recipes.recipe import recipe_schema
 
 
 def option_row(param: Any) -> str:

@@ -79,7 +79,7 @@ def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
         ("    remedies: [Paint it.]\n", "", 3),
         ("phase: flow", "signals: SIGILL", 6),
         ("phase: flow", "context: [{regexp: a}]", 6),
-        ("[Paint it.]", "{iree: 5}", 13),
+        ("[Paint it.]", "{iree: [[a]]}", 13),
         ("identity: [where]", "identity: [shade]", 11),
         ("purple level (?P<level>", "purple level [[](?P<level>", 8),  # a later Python may read it otherwise
         ("details: {level: 12}", "details: {level: 13}", 16),

@@ -82,7 +82,7 @@ def test_a_built_compiler_end_to_end_with_rules_of_its_own(home: Path, triage: T
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("{input}", "{inptu}"), 'did you mean "input"?'),
+        (("{input}", "{inptu}"), 'did you mean "{input}"?'),
         (("rules: minicc.rules", "rules: other.rules"), '"other.rules"'),
         (("rules: minicc.rules", 'package: "numpy<2"'), "numpy<2"),
         (('pattern: "version', 'pattern: "version ('), "regular expression"),

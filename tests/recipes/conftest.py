@@ -43,7 +43,7 @@ def loaded(folder: Path) -> Loaded:
 def told(folder: Path) -> Told:
     """The problems of one recipe text, `line:column: message` each."""
 
-    def load(text: str | bytes, failure_names: Collection[str] | None = None) -> list[str]:
+    def load(text: str | bytes, failure_names: Collection[str] = ()) -> list[str]:
         Path("r.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
         with pytest.raises(BadFiles) as raised:
             load_recipes([Path("r.yaml")], failure_names)

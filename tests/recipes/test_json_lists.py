@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.recipes.json_lists import ListEdit, edit_lists
+from triage.recipes.edits import ListEdit, edit_json_lists
 
 TEXT = """{
   // what fails
@@ -23,7 +23,7 @@ TEXT = """{
 
 
 def test_entries_are_sorted_in_and_comments_and_commas_stay() -> None:
-    edited = edit_lists("f.json", TEXT, {"fails": ListEdit(remove=["f"], add=["c", "a", "z"])})
+    edited = edit_json_lists("f.json", TEXT, {"fails": ListEdit(remove=["f"], add=["c", "a", "z"])})
     assert edited == TEXT.replace(
         '    "b", // known for long\n    // since a week\n    "d",\n    "f"\n',
         '    "a",\n    "b", // known for long\n    "c",\n    // since a week\n    "d",\n    "z"\n',

@@ -46,7 +46,7 @@ def test_values_stay_as_written(loaded):
         ('matrix: {a: []}\nflags: ["-a=${a}"]\n', "4:13", "empty"),
         ('matrix: {a: [[f16]]}\nflags: ["-a=${a}"]\n', "4:14", "not a list"),
         ('matrix: {a: [~]}\nflags: ["-a=${a}"]\n', "4:14", "no value"),
-        ('matrix: {a: [x, x]}\nflags: ["-a=${a}"]\n', "4:17", '"x"'),
+        ('matrix: {a: [x, x]}\nflags: ["-a=${a}"]\n', "4:13", '"x"'),
         ('matrix: {a: ["x,y"]}\nflags: ["-a=${a}"]\n', "4:14", "commas"),
         ('matrix: {a: [O3]}\nflags: ["${a}"]\n', "5:9", '"--O3"'),
     ],

@@ -47,7 +47,7 @@ def test_a_case_has_the_name_of_its_file(folder: Path, pattern: str, names: list
     [
         ("input: zoo/*.onnx\n", "3:8:"),
         ("input: zoo/**/*.txt\n", "3:8:"),
-        ("input: zoo/**/*.onnx\nmatrix: {file: [a]}\nflags: ['--x=${file}']\n", "4:10:"),
+        ("input: zoo/**/*.onnx\nmatrix: {file: [a]}\nflags: ['--x=${file}']\n", "4:9:"),
     ],
 )
 def test_mistakes_have_positions(told: Told, line: str, place: str) -> None:

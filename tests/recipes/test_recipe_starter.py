@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
+from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from triage.compilers.registry import recipe_families
 from triage.model.case import InputKind, Target
 from triage.recipes.family import RecipeStart
-from triage.recipes.schema import RecipeFormat, recipe_schema
+from triage.recipes.recipe import recipe_schema
 from triage.recipes.starter import new_recipe
 
 
@@ -48,27 +51,18 @@ def test_the_commented_keys_load_as_well(folder):
     assert all(case.flags and case.expect and case.phase for case in cases)
 
 
-def objects(schema: Any) -> list[dict[str, Any]]:
-    """Every object schema with named properties."""
-    match schema:
-        case dict():
-            here = [schema] if schema.get("type") == "object" and "properties" in schema else []
-            return here + [found for value in schema.values() for found in objects(value)]
-        case list():
-            return [found for value in schema for found in objects(value)]
-        case _:
-            return []
-
-
-def test_the_schema_names_every_key_and_says_what_it_is():
+def test_the_schema_describes_every_key_and_fits_recipes():
     schema = recipe_schema(recipe_families())
     assert json.loads(json.dumps(schema)) == schema
-    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert schema["title"] == "triage recipe"
-    assert list(schema["properties"])[: len(RecipeFormat.model_fields)] == list(RecipeFormat.model_fields)
-    assert schema["required"] == ["name", "input"]
-    assert schema["allOf"][0]["then"]["required"] == ["target"]
-    assert len(objects(schema)) == 9
-    for found in objects(schema):
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    objects = [found for found in schema["$defs"].values() if found["type"] == "object"]
+    assert len(objects) == 11
+    for found in objects:
         assert found["additionalProperties"] is False
         assert all("description" in key or "$ref" in key for key in found["properties"].values())
+    for path in (ROOT / "recipes").glob("*.yaml"):
+        recipe = yaml.safe_load(path.read_text())
+        assert [error.message for error in validator.iter_errors(recipe)] == [], path
+        for change in ({"target": {"backend": ""}}, {"flgs": []}, {"compiler": "gcc"}, {"name": "A B"}, {"matrix": {"a": "x"}}):
+            assert not validator.is_valid(recipe | change), (path, change)

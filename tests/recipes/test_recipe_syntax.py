@@ -21,7 +21,7 @@ from triage.model.errors import BadFiles
         ("name: 'a\ninput: b\n", "3:1", "begins at 1:7"),
         ("flags: [a, b\n", "2:1", "flow sequence"),
         ("name: a\x07b\n", "1:8", "U+0007"),
-        ("- name: a\n", "1:1", "this is a list"),
+        ("- name: a\n", "1:1", "not a list"),
         ("name: a\nname: b\n", "2:1", "first at 1:1"),
         ("name: !!python/name:os.system a\n", "1:7", '"!!python/name:os.system"'),
         ("<<: {name: a}\n", "1:1", "merge keys"),

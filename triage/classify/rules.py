@@ -52,6 +52,7 @@ def _with_regex(value: Any) -> Any:
 
 Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 Regex = Annotated[str, AfterValidator(_regex)]
+_Value = Annotated[Detail, BeforeValidator(lambda value: detail(value) if isinstance(value, str) else value)]
 OneOrMore = BeforeValidator(_as_list)
 Texts = Annotated[tuple[str, ...], OneOrMore]
 FlagName = Annotated[str, Field(pattern=r"^--[a-z][a-z0-9-]*$")]
@@ -167,7 +168,7 @@ class LaunchOption:
 
     __pydantic_config__ = STRICT
     name: Annotated[str, Field(alias="option")]
-    values: Annotated[tuple[int | str, ...], Field(min_length=1)]
+    values: Annotated[tuple[_Value, ...], Field(min_length=1)]
     why: Text = ""
     compiler: str | None = field(default=None, compare=False)
 
@@ -211,7 +212,7 @@ class RuleExample:
 
     __pydantic_config__ = STRICT
     text: str
-    details: Mapping[str, Detail] = field(default_factory=dict)
+    details: Mapping[str, _Value] = field(default_factory=dict)
     signature: str | None = None
 
 

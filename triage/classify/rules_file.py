@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from triage.classify.rules import STRICT, Rule, RuleSet
 from triage.model.errors import BadFiles, Problem
@@ -82,16 +82,12 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
     Raises:
         BadFiles: with one problem for each mistake.
     """
-    from triage.recipes.document import FileKind, read_document, read_text
+    from triage.recipes.document import read_document
+    from triage.recipes.mapping import checked
 
-    kind = FileKind("rule file", "write a list `classes`")
-    document = read_document(str(path), read_text(path, kind), kind)
-    rules: tuple[Rule, ...] = ()
-    if not document.problems:
-        try:
-            rules = _adapter().validate_python(document.typed(), context={"check": True}).rules
-        except ValidationError as error:
-            _report(error, document)
+    document = read_document(path, "write a list `classes`")
+    content = checked(document, RuleFile, context={"check": True})
+    rules = content.rules if content else ()
     for index, rule in enumerate(rules):
         _check_identity(rule, index, document)
         if rule.name in known or rule.name in [earlier.name for earlier in rules[:index]]:
@@ -104,22 +100,8 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
     if not document.problems:
         _check_examples(rules, known, document)
     if document.problems:
-        raise BadFiles(sorted(document.problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
+        raise BadFiles(document.in_order())
     return rules
-
-
-def _report(error: ValidationError, document: ConfigDocument) -> None:
-    for details in error.errors(include_url=False):
-        place, key = document.resolve(details["loc"]), details["loc"][-1:]
-        match details["type"]:
-            case "too_short" if details["input"]:  # the entries are wrong, and have problems of their own
-                continue
-            case "unexpected_keyword_argument":
-                document.report(place, f'"{key[0]}" is not a key here.', at_key=True)
-            case "missing":
-                document.report(place, f'the key "{key[0]}" is missing.')
-            case _:
-                document.report(place, f"{details['msg'].removeprefix('Value error, ')}.")
 
 
 def _ranked(rules: Sequence[Rule]) -> RuleSet:

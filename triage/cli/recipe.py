@@ -19,7 +19,7 @@ from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, starting_families
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.family import RecipeStart
-from triage.recipes.schema import recipe_schema
+from triage.recipes.recipe import recipe_schema
 from triage.recipes.starter import new_recipe, with_questions
 from triage.report.document import Paragraph, Table
 from triage.report.elements import plural

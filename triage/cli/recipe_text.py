@@ -14,11 +14,11 @@ import typer
 from triage.classify import classify_log, load_rules
 from triage.cli.context import failure_names
 from triage.cli.screen import print_stderr
-from triage.compilers.base import Compiler
+from triage.compilers.base import Compiler, PastedText, TextExcerpt
 from triage.compilers.registry import DEFAULT_FAMILY, Families, starting_families
 from triage.model.case import Target
 from triage.model.errors import BadInput
-from triage.recipes.family import PastedText, RecipeStart, TextExcerpt
+from triage.recipes.family import RecipeStart
 from triage.report.elements import plural
 from triage.toolchains.home import temporary_folder
 

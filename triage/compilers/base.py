@@ -17,7 +17,7 @@ from triage.model.case import Case, CaseSpec, RunSpec
 from triage.model.execution import Execution
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.family import PastedText, RecipeFamily, RecipeStart
+from triage.recipes.family import RecipeFamily, RecipeStart
 from triage.recipes.observed import ObservedCase, UpdatedFile
 
 if TYPE_CHECKING:  # a compile needs none of these
@@ -262,6 +262,27 @@ class KernelSpec(CaseSpec):
     constexprs: Mapping[str, Constant]
     hints: Mapping[str, Mapping[str, int]]
     options: Mapping[str, Constant]
+
+
+@dataclass(frozen=True, slots=True)
+class TextExcerpt:
+    """A part of a text."""
+
+    line: int
+    """The number of its first line, from 1."""
+    text: str
+    lacks: str | None = None
+    """What a program that was cut lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastedText:
+    """What an issue, a gist or a log holds of use for a recipe."""
+
+    programs: tuple[TextExcerpt, ...] = ()
+    commands: tuple[TextExcerpt, ...] = ()
+    runs: tuple[str, ...] = ()
+    """Command lines that run a compiled program."""
 
 
 class Compiler(ABC):

@@ -7,8 +7,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 
+from triage.compilers.base import PastedText, TextExcerpt
 from triage.compilers.shell_words import ShellCommand, commands_in, llvm_commands_in, runs_in
-from triage.recipes.family import PastedText, TextExcerpt
 
 _FENCE = re.compile(
     r"^[ \t>]*(?P<mark>```+|~~~+)[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<body>.*?)^[ \t>]*(?P=mark)[ \t]*$", re.M | re.S

@@ -272,7 +272,7 @@ def _replay(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Compile the reproducer, as it was written, on all installed releases and on the new toolchain."""
     if cluster.record.reproducer is None:
         raise NoResult("it has no reproducer", "skipped")
-    [written] = open_reproducers([cluster.reproducer_folder(setting)], setting.failure_names or None)
+    [written] = open_reproducers([cluster.reproducer_folder(setting)], setting.failure_names)
     family = cluster.case.compiler
     own = replace(written, case=replace(written.case, compiler=family))  # a command's family is named by its recipe
     names = [ref.revision.name for ref in setting.runner.registry.installed_releases(family)]

@@ -1,4 +1,4 @@
-"""Which expectations and flags apply to a version.
+"""Which known failures and flags apply to a version.
 
 A range [since, until) names releases. A nightly such as 3.5.0rc20250604 is built between 3.4.0 and 3.5.0, and a change
 "since 3.5.0" appeared in one of these nightlies. Therefore a nightly, like any other pre-release or local build, counts
@@ -76,3 +76,8 @@ def _parsed(version: str | None) -> Version | None:
         return Version(version)
     except InvalidVersion:
         return None
+
+
+def label_of(case: str) -> str:
+    """Return the name of a case in a file of known failures: what its brackets hold, or the recipe's name."""
+    return case.partition("[")[2].removesuffix("]") or case

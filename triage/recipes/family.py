@@ -1,4 +1,4 @@
-"""What a compiler family contributes to recipes: its backends, phases, kinds of input and keys, and new recipes."""
+"""What a compiler family contributes to recipes: its backends, phases, kinds of input and keys."""
 
 from __future__ import annotations
 
@@ -11,91 +11,78 @@ from typing import TYPE_CHECKING
 from triage.model.case import InputKind, Target
 
 if TYPE_CHECKING:
-    from triage.recipes.schema import RecipeFormat
+    from triage.recipes.recipe import RecipeFormat
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeFamily:
-    """What a recipe for one compiler family may contain.
-
-    Args:
-        name: the value of `compiler`; nicknames: words that people write instead.
-        backends, phases: in the order to show; without backends any word is accepted, without phases the compiler cannot
-            stop early.
-        aliases: words that people write for a backend -> the backend.
-        inputs: suffix -> kind; any_input: files with other suffixes are accepted too.
-        sections: keys of the family's own in which a matrix replaces placeholders.
-        flags: whether the compiler has flags.
-        flag: an example of a flag, for a new recipe.
-        axis: a matrix key with two values, for a new recipe.
-        keys: `module:Class` of the model of a recipe's keys, imported on first use because pydantic models are slow to import.
-    """
+    """What a recipe for one compiler family may contain."""
 
     name: str
+    """The value of `compiler`."""
     nicknames: tuple[str, ...] = ()
+    """Words that people write instead."""
     backends: tuple[str, ...] = ()
+    """In the order to show; any word if empty."""
     aliases: Mapping[str, str] = field(default_factory=dict)
+    """Words that people write for a backend."""
     phases: tuple[str, ...] = ()
+    """Where the compiler can stop, in order."""
     inputs: Mapping[str, InputKind] = field(default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE})
+    """By suffix."""
     any_input: bool = False
+    """Whether files with other suffixes are accepted too."""
     sections: tuple[str, ...] = ()
+    """Keys of the family's own in which a matrix replaces placeholders."""
     flags: bool = True
+    """Whether the compiler has flags."""
     axis: tuple[str, str] = ("dtype", "f16, f32")
+    """A matrix key with two values, for a new recipe."""
     flag: str = "-O3"
-    keys: str = "triage.recipes.schema:RecipeFormat"
+    """An example, for a new recipe."""
+    keys: str = "triage.recipes.recipe:RecipeFormat"
+    """`module:Class` of the model, which is imported on first use because pydantic models are slow to import."""
 
     def kind_of(self, suffix: str) -> InputKind | None:
-        """The kind of an input with that suffix (with its dot); None when the family does not accept it."""
+        """Return the kind of an input with that suffix (with its dot), or None if the family does not accept it."""
         return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
 
     def model(self) -> type[RecipeFormat]:
-        """The model of a recipe's keys."""
+        """Import the model of a recipe's keys."""
         model: type[RecipeFormat] = resolve_name(self.keys)
         return model
 
 
-RecipeFamilies = Mapping[str, RecipeFamily]  # by name; the first is the one of recipes without `compiler`
+RecipeFamilies = Mapping[str, RecipeFamily]
+"""By name; the first is the one of recipes without `compiler`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeStart:
-    """The contents of a new recipe. family: of its compiler; target: None for a family that needs none; keys: YAML lines of
-    the keys that only this family has; left_out: words of a command line that a recipe does not need; copied: the text to
-    write to `input`, None when it exists; notes: sentences for the user, which the recipe holds as comments; env: variables
-    that a command line sets; guessed: whether a compile can correct some of the values; expect: the class of
-    the failure that was reported; toolchain: what to run it with, None for the newest release;
-    unknown: keys whose values the user has to write.
-    """
+    """The contents of a new recipe."""
 
     family: str
+    """Of its compiler."""
     input: Path
     target: Target | None
+    """None for a family that needs none."""
     flags: Sequence[str] = ()
     phase: str | None = None
     keys: Sequence[str] = ()
+    """YAML lines of the keys that only this family has."""
     left_out: Sequence[str] = ()
+    """Words of a command line that a recipe does not need."""
     copied: str | None = None
+    """The text to write to `input`, or None if the file exists."""
     notes: Sequence[str] = ()
+    """Sentences for the user, which the recipe holds as comments."""
     env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a command line sets."""
     guessed: bool = False
+    """Whether a compile can correct some of the values."""
     expect: Sequence[str] = ()
+    """The class of the failure that was reported."""
     toolchain: str | None = None
+    """What to run it with (default: the newest release)."""
     unknown: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TextExcerpt:
-    """A part of a text. line: the number of its first line, from 1; lacks: what a program that was cut lacks."""
-
-    line: int
-    text: str
-    lacks: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PastedText:
-    """What an issue, a gist or a log holds of use for a recipe. runs: command lines that run a compiled program."""
-
-    programs: tuple[TextExcerpt, ...] = ()
-    commands: tuple[TextExcerpt, ...] = ()
-    runs: tuple[str, ...] = ()
+    """Keys whose values the user has to write."""

@@ -1,125 +1,76 @@
-"""Find recipe files, and check the input of a recipe."""
+"""Find recipe files, and check the files that a recipe names."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationInfo
-
-from triage.model.case import InputKind
 from triage.model.errors import Problem
 from triage.recipes.document import siblings, why_unreadable
 from triage.recipes.family import RecipeFamily
-from triage.recipes.fields import setting
-from triage.recipes.matrix import MAX_CASES, has_placeholder
-from triage.recipes.suggestions import did_you_mean
-from triage.recipes.values import advice, as_text
+from triage.recipes.values import did_you_mean
 
-SUFFIXES = frozenset({".yaml", ".yml"})
-EXPECT_FILE = re.compile(r"(?:^|.*[./])expect\.ya?ml$")  # no recipe has such a name
+MAX_CASES = 4096
+EXPECT_FILE = r"(?:^|.*[./])expect\.ya?ml$"
+"""The name of a file of known failures; no recipe has such a name."""
 _INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
 
 
 def recipe_files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
-    """The recipe files of `paths`, each once, in the order given, a folder's in sorted order; and what was unusable."""
-    search = _Search()
+    """Return the recipe files of `paths`, each once, in the order given, a folder's in sorted order; and what is unusable."""
+    files: dict[str, Path] = {}  # by the real path
+    problems: list[Problem] = []
     for path in paths:
-        search.add(path)
-    return search.files, search.problems
-
-
-@dataclass
-class _Search:
-    """Files found so far. Folders and files are known by device and inode, so that links lead nowhere twice."""
-
-    files: list[Path] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    _files_seen: set[tuple[int, int]] = field(default_factory=set)
-
-    def add(self, path: Path) -> None:
-        """One path as the user gave it."""
+        refused = len(problems)
         try:
-            status = path.stat()
+            mode = path.stat().st_mode
         except (OSError, ValueError) as error:
-            self._refuse(path, why_unreadable(path, error))
-            return
-        if stat.S_ISDIR(status.st_mode):
-            self._add_folder(path)
-        elif not stat.S_ISREG(status.st_mode):
-            self._refuse(path, "this is neither a file nor a folder; give a recipe file.")
+            problems.append(Problem(str(path), None, None, why_unreadable(path, error)))
+            continue
+        found, message = [path], ""
+        if stat.S_ISDIR(mode):
+            found = _recipes_below(path, problems)
+            if not found and len(problems) == refused:
+                message = "this folder has no recipe: no *.yaml or *.yml file in it or below it."
+        elif not stat.S_ISREG(mode):
+            message = "this is neither a file nor a folder; give a recipe file."
         elif path.suffix in _INPUTS:
             new = f"triage recipe new {path.stem}.yaml --input {path}"
-            self._refuse(path, f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe for it.")
+            message = f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe for it."
+        if message:
+            problems.append(Problem(str(path), None, None, message))
         else:
-            self._keep(path, status)
-
-    def _add_folder(self, folder: Path) -> None:
-        refused = len(self.problems)
-        found = [path for path in self._walk(folder, set()) if path.suffix in SUFFIXES and not EXPECT_FILE.match(path.name)]
-        for path in found:
-            try:
-                self._keep(path, path.stat())
-            except OSError as error:
-                self._refuse(path, why_unreadable(path, error))
-        if not found and len(self.problems) == refused:
-            self._refuse(folder, "this folder has no recipe: no *.yaml or *.yml file in it or below it.")
-
-    def _walk(self, folder: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
-        """Files below a folder in sorted order, linked folders followed once, hidden entries left out."""
-        try:
-            status = folder.stat()
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError as error:
-            self._refuse(folder, why_unreadable(folder, error))
-            return
-        if (status.st_dev, status.st_ino) in seen:
-            return
-        seen.add((status.st_dev, status.st_ino))
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if _is_folder(entry):
-                yield from self._walk(folder / entry.name, seen)
-            else:
-                yield folder / entry.name
-
-    def _keep(self, path: Path, status: os.stat_result) -> None:
-        identity = (status.st_dev, status.st_ino)
-        if identity not in self._files_seen:
-            self._files_seen.add(identity)
-            self.files.append(path)
-
-    def _refuse(self, path: Path, message: str) -> None:
-        self.problems.append(Problem(str(path), None, None, message))
+            for file in found:
+                files.setdefault(os.path.realpath(file), file)
+    return list(files.values()), problems
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link that leads back to itself; reading it as a file reports the error
-        return False
+def _recipes_below(folder: Path, problems: list[Problem]) -> list[Path]:
+    """The recipes below a folder in sorted order, without hidden ones; linked folders are followed once."""
+
+    def refuse(error: OSError) -> None:
+        problems.append(Problem(error.filename, None, None, why_unreadable(Path(error.filename), error)))
+
+    found, seen = [], set()
+    for parent, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        real = os.path.realpath(parent)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        paths = (Path(parent, name) for name in names if not name.startswith("."))
+        found += [path for path in paths if path.suffix in (".yaml", ".yml") and not re.match(EXPECT_FILE, path.name)]
+    return sorted(found)
 
 
-def check_input(value: Any, info: ValidationInfo) -> str:
-    """The input as written. Only a setting with a folder has it looked for on the disk."""
-    text, known = as_text(value), setting(info)
-    path = Path(text)
-    if has_placeholder(path.suffix):
-        return text
-    if known.family is not None:
-        _check_kind(text, path.suffix, known.family)
-    if known.folder is not None and not has_placeholder(text):
-        if is_pattern(text):
-            _check_matches(known.folder, text)
-        else:
-            _check_there(known.folder / path, text, known.family)
-    return text
+def locate(folder: Path, text: str) -> Path:
+    """Return the absolute path of a file that is written relative to a folder."""
+    path = folder / text
+    return path.parent.resolve() / path.name
 
 
 def is_pattern(text: str) -> bool:
@@ -128,8 +79,10 @@ def is_pattern(text: str) -> bool:
 
 
 def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
-    """The files of a pattern with the names of their cases, in the order of these: the path below the part that has no
-    wildcard, without the suffix and without a file name that is the same for all.
+    """Return the files of a pattern with the names of their cases, in the order of these.
+
+    A name is the path below the part that has no wildcard, without the suffix and without a file name that is the same for
+    all.
     """
     parts = Path(pattern).parts
     first = next(index for index, part in enumerate(parts) if is_pattern(part))
@@ -143,89 +96,58 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     return sorted(files.items())
 
 
-def _check_matches(folder: Path, pattern: str) -> None:
-    files = matching(folder, pattern)
-    if not files:
-        raise advice(f'no file fits the pattern "{pattern}"; patterns are relative to the recipe\'s folder, ** is any folder.')
-    if len(files) > MAX_CASES:
-        raise advice(f'{len(files)} files fit the pattern "{pattern}"; the limit is {MAX_CASES}.')
-    for name, path in files:
-        if re.search(r"[,=\[\]\s]", name):
-            raise advice(f'the file "{path}" cannot name a case: rename it without commas, brackets, = and white space.')
+def check_input(text: str, folder: Path | None, family: RecipeFamily | None) -> str:
+    """Check that a family takes the input and that it is there. folder: where to look, or None to skip that.
 
-
-def check_file(value: Any, info: ValidationInfo) -> str:
-    """The path of a file beside the recipe, as written."""
-    text = as_text(value)
-    check_existing(text, setting(info).folder)
+    Raises:
+        ValueError: with what to write instead.
+    """
+    suffix = Path(text).suffix
+    if family and family.kind_of(suffix) is None:
+        ending = f'ends in "{suffix}"' if suffix else "has no suffix"
+        guess = did_you_mean(suffix, family.inputs) if suffix else "."
+        kinds = ", ".join(family.inputs)
+        raise ValueError(f'the input "{text}" {ending}, which {family.name} does not take{guess} Kinds: {kinds}.')
+    if folder is None:
+        return text
+    if is_pattern(text):
+        _check_pattern(folder, text)
+        return text
+    path = folder / text
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        fitting = [name for name in siblings(path) if family is None or family.kind_of(Path(name).suffix)]
+        guess = did_you_mean(path.name, fitting)
+        is_missing = isinstance(error, FileNotFoundError) and not path.is_symlink()
+        reason = f"does not exist{guess}" if is_missing else why_unreadable(path, error)
+        raise ValueError(f'the input "{text}" {reason} Paths are relative to the recipe\'s folder.') from None
+    if not stat.S_ISREG(mode):
+        raise ValueError(
+            f'the input "{text}" {"is a folder; name a file in it" if stat.S_ISDIR(mode) else "is not a regular file"}.'
+        )
+    if not os.access(path, os.R_OK):
+        raise ValueError(f'the input "{text}" cannot be read: no permission.')
     return text
 
 
-def check_expect_file(value: Any, info: ValidationInfo) -> str:
-    """The path of a file of known failures, as written."""
-    text = as_text(value)
-    if not EXPECT_FILE.match(text):
-        raise advice(
-            f'"{text}" is neither a list of known failures nor the name of a file of them: write `[{{failure: timeout}}]`, '
-            "`expect.yaml` or `NAME.expect.yaml`."
-        )
-    return check_file(text, info)
+def _check_pattern(folder: Path, pattern: str) -> None:
+    files = matching(folder, pattern)
+    if not files:
+        raise ValueError(f'no file fits the pattern "{pattern}"; it is relative to the recipe\'s folder, ** is any folder.')
+    if len(files) > MAX_CASES:
+        raise ValueError(f'{len(files)} files fit the pattern "{pattern}"; the limit is {MAX_CASES}.')
+    for name, path in files:
+        if re.search(r"[,=\[\]\s]", name):
+            raise ValueError(f'the file "{path}" cannot name a case: rename it without commas, brackets, = and white space.')
 
 
-def check_existing(text: str, folder: Path | None) -> None:
-    """Refuse a path at which there is no file. folder: None to skip that."""
-    if folder is None or has_placeholder(text):
-        return
+def check_file(text: str, folder: Path | None) -> str:
+    """Check that a file of a recipe is there. folder: the recipe's, or None to skip that. ValueError if it is not."""
     try:
-        is_there = (folder / text).is_file()
+        missing = folder is not None and not (folder / text).is_file()
     except OSError:  # its name is too long
-        is_there = False
-    if not is_there:
-        raise advice(f'there is no file "{text}"; paths are relative to the recipe\'s folder.')
-
-
-def locate(folder: Path, text: str) -> Path:
-    """The absolute path of an input written relative to `folder`, tidied where that leads to the same file."""
-    path = (folder / text).absolute()
-    tidy = Path(os.path.normpath(path))
-    # Behind a linked folder, `..` is the parent of what the link leads to, which tidying cannot know.
-    try:
-        return tidy if tidy.samefile(path) else path
-    except (OSError, ValueError):  # there is no such file, or its name is too long
-        return path
-
-
-def _check_kind(text: str, suffix: str, family: RecipeFamily) -> None:
-    if family.kind_of(suffix) is not None:
-        return
-    kinds = ", ".join(family.inputs)
-    generator = " (a generator that prints the input)" if family.kind_of(".py") is InputKind.GENERATOR else ""
-    guess = did_you_mean(suffix, family.inputs) if suffix else "."
-    ending = f'ends in "{suffix}"' if suffix else "has no suffix"
-    raise advice(f'the input "{text}" {ending}, which {family.name} does not take{guess} Kinds: {kinds}{generator}.')
-
-
-def _check_there(path: Path, text: str, family: RecipeFamily | None) -> None:
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        raise advice(f'the input "{text}" {_absence(path, family)}') from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise advice(f'the input "{text}" cannot be read: {reason.lower()}.') from None
-    if stat.S_ISDIR(status.st_mode):
-        raise advice(f'the input "{text}" is a folder; name a file in it.')
-    if not stat.S_ISREG(status.st_mode):
-        raise advice(f'the input "{text}" is not a regular file.')
-    if not os.access(path, os.R_OK):
-        raise advice(f'the input "{text}" cannot be read: no permission.')
-
-
-def _absence(path: Path, family: RecipeFamily | None) -> str:
-    if path.is_symlink():
-        return f'is a link to "{path.readlink()}", which does not exist.'
-    if not path.parent.is_dir():
-        return "does not exist, and its folder does not either; paths are relative to the recipe's folder."
-    fitting = (name for name in siblings(path) if family is None or family.kind_of(Path(name).suffix) is not None)
-    guess = did_you_mean(path.name, fitting)
-    return f"does not exist{guess} Paths are relative to the recipe's folder."
+        missing = True
+    if missing:
+        raise ValueError(f'there is no file "{text}"; paths are relative to the recipe\'s folder.')
+    return text

@@ -1,112 +1,257 @@
-"""Mappings of configuration files as pydantic models, and pydantic's errors as problems with a position and advice."""
+"""Mappings of YAML files as pydantic models: the types check values and describe them to editors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
-from triage.model.errors import BadFiles, Problem
-from triage.recipes.document import ConfigDocument, Loc
-from triage.recipes.suggestions import closest, did_you_mean
-from triage.recipes.values import as_list, as_natural, as_positive, as_text, as_truth, yaml_text
+from triage.model.errors import BadFiles
+from triage.recipes.document import ConfigDocument, Loc, Written
+from triage.recipes.values import closest, did_you_mean, parse_duration, parse_size, yaml_text
 
-Text = Annotated[str, BeforeValidator(as_text)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(as_list)]  # one text stands for a list of one
-Truth = Annotated[bool, BeforeValidator(as_truth)]
-Natural = Annotated[int, BeforeValidator(as_natural)]
-Positive = Annotated[float, BeforeValidator(as_positive)]
+Content = TypeVar("Content")
 
 
 class MappingFormat(BaseModel):
-    """A mapping with these keys and no others. The first example of each field is shown when its key is missing or wrong."""
+    """A mapping with these keys and no others. A message about a key shows the first example of its field."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
-
-    noun: ClassVar[str]  # what messages call it, such as "a target"
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True, allow_inf_nan=False)
 
 
-Format = TypeVar("Format", bound=MappingFormat)
+class AtKey(ValueError):
+    """A mistake in the value of one key of a mapping."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
-def checked(document: ConfigDocument, model: type[Format]) -> Format | None:
-    """The content of a file; None when it has mistakes, which are added to those of the document."""
+@dataclass(frozen=True)
+class Pattern:
+    """What a text must match, for `Annotated`."""
+
+    regex: str
+    advice: str
+    """What is wrong with another text and what to write; `{text}` is the text."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Check the text."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Add the pattern."""
+        return {**handler(schema), "pattern": rf"^({self.regex})$|\$\{{"}  # or a placeholder
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self.regex, text):
+            raise ValueError(self.advice.replace("{text}", text))
+        return text
+
+
+def _text(value: Any) -> Any:
+    if not isinstance(value, Written) or value.kind in ("str", "timestamp"):
+        if isinstance(value, str) and not value.strip():
+            raise ValueError("the text is empty; give it a value or remove the key.")
+        return value
+    if value.kind == "bool":
+        meaning = "true" if value.lower() in {"y", "yes", "on", "true"} else "false"
+        raise ValueError(f'YAML 1.1 reads {value} without quotes as {meaning}; write "{value}".')
     try:
-        content = model.model_validate(document.data)
+        meaning = f"the number {yaml.safe_load(value):{'g' if value.kind == 'float' else ''}}"  # `010` is octal, `1:30` base 60
+    except (ValueError, OverflowError):  # thousands of digits
+        meaning = "a number"
+    raise ValueError(f'YAML reads {value} without quotes as {meaning}; write "{value}".')
+
+
+def _one_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"expected one value here, not {'a list' if isinstance(value, list) else 'a mapping'}.")
+
+
+class OneOrMore:
+    """Let one text stand for a list of one, for `Annotated`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Make a list of a text."""
+        return core_schema.no_info_before_validator_function(_as_list, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Accept what an entry may be."""
+        several = handler(schema)
+        return {"anyOf": [several["items"], several]}
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _as_mapping(value: Any) -> Any:
+    names = _as_list(value)
+    return dict.fromkeys(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else value
+
+
+_VARIABLE = r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*"
+_NAMES = {"pattern": f"^{_VARIABLE}$"}
+
+PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
+SCALAR = {"type": ["string", "number", "boolean"]}
+Scalar = Annotated[str, WithJsonSchema(SCALAR)]
+"""Any scalar, as the text in the file."""
+Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", "pattern": r"\S"})]
+"""A scalar that YAML reads as text."""
+Texts = Annotated[tuple[Text, ...], OneOrMore()]
+Word = Annotated[Text, Pattern(r"\S+", '"{text}" contains white space; write one word.')]
+OneValue = BeforeValidator(_one_value)
+"""Runs before the validators in front of it."""
+Duration = Annotated[
+    float, BeforeValidator(parse_duration), OneValue, WithJsonSchema({"type": ["string", "number"], "pattern": "^[0-9]"})
+]
+Size = Annotated[
+    int, BeforeValidator(parse_size), OneValue, WithJsonSchema({"type": "string", "pattern": r"^[0-9.]+ ?([kKMGT]i?)B$"})
+]
+Variables = Annotated[
+    dict[
+        Annotated[str, Pattern(_VARIABLE, '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.')],
+        Scalar | None,
+    ],
+    BeforeValidator(_as_mapping),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "string", **_NAMES}},
+                {"type": "object", "propertyNames": _NAMES, "additionalProperties": SCALAR},
+            ]
+        }
+    ),
+]
+"""Environment variables: a list of names to pass on, whose values are None, or a mapping of names to values."""
+
+
+def checked(document: ConfigDocument, kind: type[Content], data: Any = None, context: object = None) -> Content | None:
+    """Return the content of a file, or None if it has mistakes, which are added to those of the document.
+
+    Args:
+        document: The file.
+        kind: The type of the content.
+        data: The data to check instead of the document's, with the same places.
+        context: Passed to the checks.
+    """
+    try:
+        content = TypeAdapter(kind).validate_python(document.data if data is None else data, context=context)
     except ValidationError as error:
-        document.problems += problems_of(error, document, model)
+        _report(error, document, kind)
         content = None
     return None if document.problems else content
 
 
-def content_of(document: ConfigDocument, model: type[Format]) -> Format:
-    """The content of a file. BadFiles with every mistake."""
-    content = checked(document, model)
+def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
+    """Return the content of a file. BadFiles with every mistake."""
+    content = checked(document, kind)
     if content is None:
-        raise BadFiles(in_order(document.problems))
+        raise BadFiles(document.in_order())
     return content
 
 
-def problems_of(error: ValidationError, document: ConfigDocument, model: type[MappingFormat]) -> list[Problem]:
-    """The problems behind a failed validation, except at positions that already have one."""
+def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None:
     errors = error.errors(include_url=False)
-    meant = {_meant(details["loc"], model) for details in errors if details["type"] == "extra_forbidden"}
     # A mistyped key is not reported as missing too.
-    relevant = (details for details in errors if not (details["type"] == "missing" and details["loc"] in meant))
-    problems = (_problem(details, document, model) for details in relevant)
-    return [problem for problem in problems if problem is not None]
+    meant = {_meant(document.resolve(details["loc"]), kind) for details in errors if details["type"] in _EXTRA}
+    for details in errors:
+        if details["type"] == "too_short" and details["input"]:  # the entries are wrong, and have problems of their own
+            continue
+        loc, value, cause = document.resolve(details["loc"]), details["input"], details.get("ctx", {}).get("error")
+        if details["type"] == "missing":
+            loc = (*loc, details["loc"][-1])
+        at_key = details["type"] in _EXTRA or details["loc"][-1:] == ("[key]",)
+        # An empty value, and a placeholder that the matrix does not fill, have problems of their own.
+        reported = (value is None and not document.nulls) or (isinstance(value, str) and "${" in value)
+        if not (details["type"] == "missing" and loc in meant) and (at_key or not reported):
+            place = (*loc, cause.key) if isinstance(cause, AtKey) else loc
+            document.report(place, _message(details, loc, kind), at_key=at_key)
 
 
-def in_order(problems: Sequence[Problem]) -> list[Problem]:
-    """Problems of one file by position, each once."""
-    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line or 0, problem.column or 0))
+_EXTRA = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, and of a dataclass
+_WANTED = {
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dict_type": "a mapping",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "string_type": "one value",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number",
+    "int_type": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+}
 
 
-def _problem(details: ErrorDetails, document: ConfigDocument, model: type[MappingFormat]) -> Problem | None:
-    raw = details["loc"]
-    loc = document.resolve(raw)
-    # `none_required` comes from the other branch of an optional key.
-    if loc in document.settled or details["type"] == "none_required":
-        return None
-    context = details.get("ctx", {})
+def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
+    """What is wrong, and what to write."""
+    value = details["input"]
+    keys = [part for part in loc if isinstance(part, str)]
+    key = keys[-1] if keys else ""
+    at = max((index for index, part in enumerate(loc) if part == key), default=0)
+    owner = _model_at(loc[:at], kind)
+    fields = {field.alias or name: field for name, field in owner.model_fields.items()} if owner else {}
     match details["type"]:
         case "missing":
-            owner, key = _mapping_at(raw, model), str(raw[-1])
-            message = f'the key "{key}" of {owner.noun} is missing: add `{_example(key, _field(owner, key))}`.'
-            return document.problem(loc, message)
-        case "extra_forbidden":
-            return document.problem(loc, _unknown_key(raw, model), at_key=True)
-        case "advice":
-            at_key = raw[-1:] == ("[key]",)
-            if context.get("key") is not None:
-                loc = (*loc, context["key"])
-            return document.problem(loc, str(context["message"]), at_key=at_key)
+            return f'the key "{key}" is missing: add `{_example(key, fields)}`.'
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            if key == "<<":
+                return "merge keys (<<) are not supported; write the keys out."
+            return f'"{key}" is not a key here{did_you_mean(key, fields)} Keys: {", ".join(fields) or "see the documentation"}.'
+        case "value_error":
+            return str(details["ctx"]["error"])
         case "literal_error" | "enum":
-            return document.problem(loc, f'"{details["input"]}" is not one of the choices: write {context.get("expected")}.')
+            choices = details["ctx"]["expected"]
+            return f'"{value}" is not one of the choices: write {choices}.'
         case "too_short":
-            return document.problem(loc, f'the list of "{loc[-1]}" is empty: give it values or remove the key.')
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return document.problem(loc, _wrong_shape(loc, "a mapping", details["input"], model))
-        case "list_type" | "tuple_type":
-            return document.problem(loc, _wrong_shape(loc, "a list", details["input"], model))
-        case _:
-            return document.problem(loc, f"{details['msg'].lower()}.")
+            return f'the list of "{key}" is empty: give it values or remove the key.'
+    wanted = _WANTED.get(details["type"], details["msg"].lower().removeprefix("input should be "))
+    wanted = wanted.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+    shape = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, Mapping) else f'"{value}"'
+    if not key:
+        first = next(iter(fields), "key")
+        return f"the file must be {wanted} of keys such as `{_example(first, fields)}`, not {shape}."
+    subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
+    example = _example(key, fields) if key in fields else f"{key}: [{value}]" if wanted == "a list" else ""
+    return f"{subject} must be {wanted}, not {shape}{f': write `{example}`' if example else ''}."
 
 
-def _meant(loc: Loc, model: type[MappingFormat]) -> Loc:
+def _meant(loc: Loc, kind: Any) -> Loc:
     """The place of an unknown key, spelled as the nearest known key."""
-    return (*loc[:-1], closest(str(loc[-1]), _keys(_mapping_at(loc, model))) or "")
+    owner = _model_at(loc[:-1], kind)
+    return (*loc[:-1], closest(str(loc[-1]), owner.model_fields if owner else ()) or "")
 
 
-def _mapping_at(loc: Loc, model: type[MappingFormat]) -> type[MappingFormat]:
-    """The model of the mapping that the last part of `loc` is a key of."""
-    for part in loc[:-1]:
-        field = _field(model, str(part))
-        inner = next(_models_in(field.annotation), None) if field else None
-        model = inner or model
+def _model_at(loc: Sequence[str | int], kind: Any) -> type[MappingFormat] | None:
+    """The model of the mapping at a location; parts that are not fields, such as an index, stay in the same model."""
+    model = next(_models_in(kind), None)
+    for part in loc:
+        fields = model.model_fields.items() if model else ()
+        field = next((field for name, field in fields if part in (field.alias, name)), None)
+        model = next(_models_in(field.annotation), model) if field else model
     return model
 
 
@@ -117,49 +262,6 @@ def _models_in(annotation: Any) -> Iterator[type[MappingFormat]]:
         yield from _models_in(argument)
 
 
-def _field(model: type[MappingFormat], key: str) -> FieldInfo | None:
-    return next((field for name, field in model.model_fields.items() if key in (field.alias, name)), None)
-
-
-def _keys(model: type[MappingFormat]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _example(key: str, field: FieldInfo | None) -> str:
+def _example(key: str, fields: Mapping[str, FieldInfo]) -> str:
+    field = fields.get(key)
     return f"{key}: {yaml_text(field.examples[0])}" if field and field.examples else f"{key}: …"
-
-
-def _unknown_key(loc: Loc, model: type[MappingFormat]) -> str:
-    key, owner = str(loc[-1]), _mapping_at(loc, model)
-    if key == "<<":
-        return "merge keys (<<) are not supported; write the keys out."
-    keys = _keys(owner)
-    return f'"{key}" is not a key of {owner.noun}{did_you_mean(key, keys)} Keys: {", ".join(keys)}.'
-
-
-def _wrong_shape(loc: Loc, wanted: str, value: Any, model: type[MappingFormat]) -> str:
-    keys = [part for part in loc if isinstance(part, str)]
-    if not keys:
-        first = next(iter(model.model_fields))
-        return f"{model.noun} is {wanted} of keys such as `{_example(first, _field(model, first))}`, not {_shape(value)}."
-    key = keys[-1]
-    at = max(index for index, part in enumerate(loc) if part == key)
-    field = _field(_mapping_at(loc[: at + 1], model), key)
-    example = _example(key, field)
-    if field is None and wanted == "a list":  # a key of the user's own
-        example = f"{key}: [{_shape(value).strip(chr(34))}]" if isinstance(value, str) else f"{key}: [a, b]"
-    if isinstance(loc[-1], int):
-        return f'an entry of "{key}" must be {wanted}, not {_shape(value)}: write `{example}`.'
-    return f'"{key}" must be {wanted}, not {_shape(value)}: write `{example}`.'
-
-
-def _shape(value: Any) -> str:
-    match value:
-        case str():
-            return f'"{value}"'
-        case list():
-            return "a list"
-        case dict():
-            return "a mapping"
-        case _:
-            return "nothing"

@@ -6,9 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from triage.model.errors import BadFiles
 from triage.recipes.family import RecipeFamilies, RecipeFamily, RecipeStart
-from triage.recipes.fields import name_from
 from triage.recipes.loader import check_recipe
 from triage.recipes.matrix import SECTIONS
 from triage.recipes.values import yaml_text
@@ -21,7 +19,7 @@ def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: Rec
     Raises:
         BadFiles: a value is not allowed in a recipe. Whether the input exists is not checked.
     """
-    name = name_from(title) or start.family
+    name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:100].strip("-") or start.family
     target, family = start.target, families[start.family]
     fields = {"backend": target.backend, "chip": target.chip, "devices": target.devices} if target else {}
     where = f" on {target.chip or target.backend}" if target else ""
@@ -44,9 +42,7 @@ def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: Rec
     lines.append("limits: {timeout: 120s, memory: 8GiB}")
     lines += ["expect:", *(f"  - {{failure: {failure}}}" for failure in start.expect)] if start.expect else []
     text = "\n".join([*lines, *(f"\n{comment}" for comment in _comments(family, start)), ""])
-    problems = check_recipe(families, "new recipe", text)
-    if problems:
-        raise BadFiles(problems)
+    check_recipe(families, text)
     return text
 
 

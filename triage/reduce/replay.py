@@ -57,7 +57,7 @@ class RecordedReproducer:
         return None if self.record.bad.name == LOCAL else self.record.bad.name
 
 
-def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] | None = None) -> tuple[RecordedReproducer, ...]:
+def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] = ()) -> tuple[RecordedReproducer, ...]:
     """Read the reproducers in `paths`: folders of one reproducer, or folders of such folders (hidden ones are skipped).
 
     failure_names: the failures that a recipe may expect. Raises BadFiles with the mistakes in all folders.
@@ -80,7 +80,7 @@ def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] | Non
     return tuple(reproducers.values())
 
 
-def _open(folder: Path, failure_names: Collection[str] | None) -> RecordedReproducer:
+def _open(folder: Path, failure_names: Collection[str]) -> RecordedReproducer:
     if not folder.is_dir():
         raise BadFiles([_problem(folder, "is not a folder; name a reproducer's folder, or a folder of them.")])
     path = folder / RECORD

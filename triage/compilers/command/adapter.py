@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from triage.compilers.base import Compiler, Description, Environment, Packaging, StandaloneCall, StandaloneCompile
+from triage.compilers.base import Compiler, Description, Environment, Packaging, PastedText, StandaloneCall, StandaloneCompile
 from triage.compilers.command import layout
 from triage.compilers.command.spec import CommandSpec, VersionRule, command_keys, shell_call, start_of_tool
 from triage.compilers.invocation import Invocation
@@ -17,7 +17,7 @@ from triage.model.case import Case
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
-from triage.recipes.family import PastedText, RecipeFamily, RecipeStart
+from triage.recipes.family import RecipeFamily, RecipeStart
 
 _PACKAGES = "command:"
 

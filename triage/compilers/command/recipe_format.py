@@ -3,65 +3,58 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.spec import CommandSpec, VersionRule, is_mlir
-from triage.recipes.files import check_file, locate
-from triage.recipes.mapping import MappingFormat
-from triage.recipes.schema import RecipeFormat, TargetFormat
-from triage.recipes.suggestions import did_you_mean
-from triage.recipes.values import advice, as_list, as_text, as_written
+from triage.model.case import Case
+from triage.recipes.files import locate
+from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar, Text
+from triage.recipes.recipe import File, RecipeFormat, TargetFormat
+from triage.recipes.values import unknown_word
 
-_PLACES = ("input", "output", "toolchain", "python", "site_packages", "flags")
-_LISTED = ", ".join(f"{{{name}}}" for name in _PLACES)
-_PLACE = re.compile(r"\{(\w+)\}")
-_TEXT = {"type": "string", "pattern": r"\S"}
+_PLACES = ("{input}", "{output}", "{toolchain}", "{python}", "{site_packages}", "{flags}")
 
 
-def _word(value: Any) -> str:
-    text = as_written(value)
-    unknown = next((name for name in _PLACE.findall(text.replace("${", "")) if name not in _PLACES), None)
+def _word(text: str) -> str:
+    unknown = next((name for name in re.findall(r"\{\w+\}", text.replace("${", "")) if name not in _PLACES), None)
     if unknown is not None:
-        raise advice(f'"{{{unknown}}}" is not a placeholder{did_you_mean(unknown, _PLACES)} Placeholders: {_LISTED}.')
+        raise ValueError(unknown_word(unknown, "placeholder", _PLACES))
     return text
 
 
-def _requirement(value: Any) -> str:
-    text = as_text(value)
+def _requirement(text: str) -> str:
     try:
         Requirement(text.replace(VERSION, "0"))
     except InvalidRequirement:
-        raise advice(
+        raise ValueError(
             f'"{text}" is not a requirement: write a name such as cython, or bounds such as "numpy<2" or "numba=={VERSION}".'
         ) from None
     return text
 
 
-def _pattern(value: Any) -> str:
-    text = as_text(value)
+def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise advice(f'"{text}" is not a regular expression: {error}.') from None
+        raise ValueError(f'"{text}" is not a regular expression: {error}.') from None
     return text
 
 
-_Words = Annotated[list[Annotated[str, BeforeValidator(_word), WithJsonSchema(_TEXT)]], Field(min_length=1)]
+_Words = Annotated[list[Annotated[Scalar, AfterValidator(_word)]], Field(min_length=1)]
 
 
 class VersionFormat(MappingFormat):
     """How to ask a compiler in a folder for its version."""
 
-    noun: ClassVar[str] = "version"
-
     run: _Words = Field(description="Prints the version.", examples=[["{toolchain}/bin/mlir-opt", "--version"]])
-    pattern: Annotated[str, BeforeValidator(_pattern), WithJsonSchema(_TEXT)] = Field(
+    pattern: Annotated[Text, AfterValidator(_pattern)] = Field(
         default=r"\d+(?:\.\d+)+",
         description="A pattern for the version, or with a group for it, in the output.",
     )
@@ -75,14 +68,10 @@ class CommandFormat(RecipeFormat):
         description="What to compile for; shown in reports.",
     )
     command: _Words = Field(
-        description=f"Program and arguments, with the placeholders {_LISTED}.",
+        description=f"Program and arguments, with the placeholders {', '.join(_PLACES)}.",
         examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
     )
-    package: Annotated[
-        list[Annotated[str, BeforeValidator(_requirement), WithJsonSchema(_TEXT)]],
-        BeforeValidator(as_list),
-        Field(min_length=1),
-    ] = Field(
+    package: Annotated[list[Annotated[Text, AfterValidator(_requirement)]], OneOrMore(), Field(min_length=1)] = Field(
         default=[],
         validate_default=False,
         description="The package whose releases are the timeline, then further requirements to install; "
@@ -94,33 +83,32 @@ class CommandFormat(RecipeFormat):
         default=None,
         description="What a version that cannot read the input is: a failure (default), or untestable (default for MLIR).",
     )
-    rules: Annotated[str, BeforeValidator(check_file), WithJsonSchema(_TEXT)] | None = Field(
+    rules: File | None = Field(
         default=None, description="A file of your own failure rules; they take precedence over the packaged ones."
     )
 
     @model_validator(mode="after")
     def _one_compiler(self) -> Self:
         if self.phase is not None:
-            raise advice('compiler "command" cannot stop after a phase; remove the key.', "phase")
+            raise AtKey("phase", 'compiler "command" cannot stop after a phase; remove the key.')
         if self.package and not _is_name(self.package[0]):
             name = self.package[0]
             message = f"{name} has bounds, but the first package is the one whose releases are tried: write its name only."
-            raise advice(message, "package")
+            raise AtKey("package", message)
         if self.package and self.version is not None:
-            raise advice("the version of a package is known; remove the key.", "version")
+            raise AtKey("version", "the version of a package is known; remove the key.")
         return self
 
-    def toolchain_family(self, compiler: str) -> str:
-        """One family per package, whose toolchains recipes share; without a package one per recipe."""
-        return f"{compiler}:{' '.join(self.package)}" if self.package else f"{compiler}@{self.name}"
-
-    def failure_rules(self, folder: Path) -> Path | None:
-        return locate(folder, self.rules) if self.rules else None
-
-    def spec(self) -> CommandSpec:
+    def complete(self, case: Case, folder: Path) -> Case:
+        """Return the case with one family per package, whose toolchains recipes share; without a package one per recipe."""
         rule = VersionRule(tuple(self.version.run), self.version.pattern) if self.version else None
         strict = self.parse_errors == "fail" or (self.parse_errors is None and not is_mlir(self.input))
-        return CommandSpec(tuple(self.command), tuple(self.package), rule, strict)
+        return replace(
+            case,
+            compiler=f"{case.compiler}:{' '.join(self.package)}" if self.package else f"{case.compiler}@{self.name}",
+            rules=locate(folder, self.rules) if self.rules else None,
+            spec=CommandSpec(tuple(self.command), tuple(self.package), rule, strict),
+        )
 
 
 def _is_name(text: str) -> bool:

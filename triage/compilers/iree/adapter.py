@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, Importer, IssueForm, MlirTools
+from triage.compilers.base import Compiler, Description, Importer, IssueForm, MlirTools, PastedText
 from triage.compilers.invocation import Invocation, RunFacts, flag_name
 from triage.compilers.iree import installation
 from triage.compilers.iree.devices import target_flags
@@ -18,7 +18,7 @@ from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import flag_applies
-from triage.recipes.family import PastedText, RecipeStart
+from triage.recipes.family import RecipeStart
 from triage.recipes.values import yaml_text
 
 if TYPE_CHECKING:  # imported where they are used: a compile needs none of them, and they parse MLIR and YAML

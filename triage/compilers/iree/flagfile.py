@@ -7,9 +7,8 @@ from pathlib import Path
 from triage.compilers.values import located
 from triage.model.case import RunSpec
 from triage.model.errors import BadFiles, Problem
-from triage.recipes.document import FileKind, read_text
+from triage.recipes.document import read_text
 
-_KIND = FileKind("flag file", "write one option a line, such as --input=2x3xf32=@input_0.bin")
 _VALUES = {"input": "inputs", "expected_output": "expected"}
 
 
@@ -23,14 +22,15 @@ def read_flagfile(path: Path) -> RunSpec:
     single: dict[str, str] = {}
     flags: list[str] = []
     problems: list[Problem] = []
-    for number, raw in enumerate(read_text(path, _KIND).splitlines(), 1):
+    for number, raw in enumerate(read_text(path).splitlines(), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
         name, _, text = line.lstrip("-").partition("=")
         column = raw.index(line) + 1
         if not line.startswith("-"):
-            problems.append(Problem(str(path), number, column, f'"{line}" is not an option: {_KIND.start}.'))
+            message = f'"{line}" is not an option: write one a line, such as --input=2x3xf32=@input_0.bin.'
+            problems.append(Problem(str(path), number, column, message))
         elif name in _VALUES:
             column += line.index("=") + 1 if "=" in line else 0
             try:

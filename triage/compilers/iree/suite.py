@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.recipe import IREE
-from triage.compilers.iree.suite_files import KIND, SuiteFiles, SuiteMapping
+from triage.compilers.iree.suite_files import EMPTY, SuiteFiles, SuiteMapping
 from triage.compilers.iree.suite_models import is_model_test, is_onnx_models, model_cases, onnx_cases, torch_test
 from triage.model.case import Case, Expectation, Flag, Input, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import ConfigDocument, read_json5, read_text
-from triage.recipes.json_lists import ListEdit, edit_lists
-from triage.recipes.mapping import Positive, Text, Texts, content_of
+from triage.recipes.document import ConfigDocument, read_document, read_text
+from triage.recipes.edits import ListEdit, edit_json_lists
+from triage.recipes.mapping import Text, Texts, content_of
 from triage.recipes.observed import ExpectationChange, ObservedCase, UpdatedFile
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
@@ -36,8 +36,8 @@ class SuiteConfig(SuiteMapping):
     skip_run_tests: Texts = ()
     expected_compile_failures: Texts = ()
     expected_run_failures: Texts = ()
-    golden_times_ms: dict[str, Positive] = Field(default={})
-    tolerance_factor: Positive = Field(default=1.1, examples=[1.1])
+    golden_times_ms: dict[str, PositiveFloat] = Field(default={})
+    tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
 
 
 def suite_cases(folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
@@ -148,7 +148,7 @@ def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[Obser
         BadFiles: the file cannot be read, or the comments in a list cannot be kept.
         BadInput: the file has no lists.
     """
-    document = read_json5(path, KIND)
+    document = read_document(path, EMPTY, json=True)
     if is_onnx_models(document.data) or is_model_test(document.data):
         raise BadInput(f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; edit this file by hand")
     config = content_of(document, SuiteConfig)
@@ -172,6 +172,6 @@ def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[Obser
         gone = set(getattr(config, key)) - existing
         edits[key][0].update(gone)
         changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
-    text = read_text(path, KIND)
-    new = edit_lists(str(path), text, {key: ListEdit(*edit) for key, edit in edits.items()})
+    text = read_text(path)
+    new = edit_json_lists(str(path), text, {key: ListEdit(*edit) for key, edit in edits.items()})
     return UpdatedFile(path, text, new, tuple(changes))

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import target_of
@@ -17,10 +16,10 @@ from triage.compilers.values import ValueText, split_value
 from triage.model.case import Artifact, Case, Flag, Generator, Input, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
-from triage.recipes.document import ConfigDocument, FileKind, Loc, read_json5
+from triage.recipes.document import ConfigDocument, Loc, read_document
 from triage.recipes.mapping import MappingFormat
 
-KIND = FileKind("suite file", 'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": [], "module": …}')
+EMPTY = 'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": [], "module": …}'
 LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and their weights gigabytes
 _TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
 _STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is read here; the tests' own would be lost
@@ -29,12 +28,10 @@ _STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is 
 class SuiteMapping(MappingFormat):
     """A mapping in a file of a suite."""
 
-    noun: ClassVar[str] = "a suite file"
-
 
 def mistake(document: ConfigDocument, loc: Loc, message: str) -> BadFiles:
     """The error for a mistake in a file. loc: parts that are not in the file are left out."""
-    return BadFiles([document.problem(document.resolve(loc), message)])
+    return BadFiles([document.problem(loc, message)])
 
 
 class SuiteFiles:
@@ -56,7 +53,7 @@ class SuiteFiles:
 
     def document(self, file: Path) -> ConfigDocument:
         """Read a JSON file."""
-        return read_json5(file.absolute(), KIND)
+        return read_document(file.absolute(), EMPTY, json=True)
 
     def made(self, key: str, name: str, source: str | Generator, *before: Artifact) -> Path:
         """The path of a file that is downloaded or generated. key: decides its content; before: what it is made of."""

@@ -11,14 +11,14 @@ from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from triage.compilers.iree.random_values import ModelArguments, RandomTensor, RandomWeights
 from triage.compilers.iree.suite_files import LIMITS, SuiteFiles, SuiteMapping, mistake
 from triage.model.case import Case, Expectation, Flag, Input, InputKind, Library, Reference, RunSpec
 from triage.model.execution import Stage
 from triage.recipes.document import ConfigDocument, Loc
-from triage.recipes.mapping import Natural, Positive, Text, Texts, Truth, content_of
+from triage.recipes.mapping import Text, Texts, content_of
 
 _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="
@@ -31,7 +31,7 @@ _STAGES: dict[str, tuple[Stage, ...]] = {
     "fail-compile": (Stage.COMPILE,),
     "fail-run": (Stage.RUN, Stage.COMPARE),  # a wrong result is a failed run in these files
 }
-_ByMachine = dict[str, Positive]
+_ByMachine = dict[str, PositiveFloat]
 
 
 class _Module(SuiteMapping):
@@ -44,7 +44,7 @@ class _Weights(SuiteMapping):
     scope: Text
     url: Text = ""
     module: Text = ""  # whose parameters get random values
-    seed: Natural | None = None
+    seed: NonNegativeInt | None = None
 
 
 class _Value(SuiteMapping):
@@ -63,10 +63,10 @@ class _Test(SuiteMapping):
     inputs: tuple[_Value, ...] = ()
     run_args: Texts = ()
     expected_outputs: tuple[_Value, ...] = ()
-    golden_time_ms: Positive | None = Field(default=None, examples=[5.84])
-    tolerance_factor: Positive = 1.1
-    golden_dispatch_count: Positive | None = None
-    golden_binary_size: Positive | None = None
+    golden_time_ms: PositiveFloat | None = Field(default=None, examples=[5.84])
+    tolerance_factor: PositiveFloat = 1.1
+    golden_dispatch_count: PositiveFloat | None = None
+    golden_binary_size: PositiveFloat | None = None
 
 
 class _Source(_Value):
@@ -83,13 +83,13 @@ class _SharktankTest(SuiteMapping):
     device: Text | None = None
     run_function: Text | None = None
     threshold_args: Texts = ()
-    compile_only: Truth = False
-    run_test_expecting_to_fail: Truth = False
+    compile_only: bool = False
+    run_test_expecting_to_fail: bool = False
     compile_chip_expecting_to_fail: Texts = ()
     tuner_file: dict[str, Text] = Field(default={})
     pipeline_mlir: Text | None = None
     pipeline_compiler_flags: Texts = ()
-    add_pipeline_module: Truth = False
+    add_pipeline_module: bool = False
 
 
 class _SharktankTime(SuiteMapping):
@@ -97,15 +97,15 @@ class _SharktankTime(SuiteMapping):
     inputs: Texts = ()
     device: Text | None = None
     benchmark_flags: Texts = ()
-    benchmark_repetitions: Positive = 1.0  # their harness does not use these two
-    benchmark_min_warmup_time: Positive = 1.0
+    benchmark_repetitions: PositiveFloat = 1.0  # their harness does not use these two
+    benchmark_min_warmup_time: PositiveFloat = 1.0
     golden_time_ms: _ByMachine = Field(default={})
     golden_time_tolerance_multiplier: _ByMachine = Field(default={})
     golden_dispatch: _ByMachine = Field(default={})
     golden_size: _ByMachine = Field(default={})
     specific_chip_to_ignore: Texts = ()
     real_weights_file_name: Text = ""  # the quality test has its URL
-    compilation_required: Truth = False
+    compilation_required: bool = False
     compiled_file_name: Text = ""
     compile_flags: Texts = ()
     mlir_file_name: Text | None = None
@@ -122,7 +122,7 @@ class _OnnxModels(SuiteMapping):
 class _Formula(SuiteMapping):
     """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
 
-    shape: tuple[Natural, ...]
+    shape: tuple[NonNegativeInt, ...]
     dtype: Text = "float32"
     coeff: float = 1.0
     offset: float = 0.0
@@ -131,10 +131,10 @@ class _Formula(SuiteMapping):
 class _TorchTest(SuiteMapping):
     function_name: Text = "main"
     flat_args: list[dict[Literal["Formula"], _Formula]]
-    seed: Natural = 0
+    seed: NonNegativeInt = 0
     rtol: float = 1e-5
     atol: float = 1e-8
-    equal_nan: Truth = False
+    equal_nan: bool = False
     mode: Literal["compare", "benchmark"] = "compare"
     file_name: Text = "test.mlir"
     vmfb_name: Text = "out.vmfb"

@@ -15,6 +15,7 @@ from triage.compilers.base import (
     IssueForm,
     KernelSpec,
     Packaging,
+    PastedText,
     StandaloneCall,
     StandaloneCompile,
     Wheel,
@@ -29,7 +30,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.family import PastedText, RecipeFamily, RecipeStart
+from triage.recipes.family import RecipeFamily, RecipeStart
 
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")

@@ -11,16 +11,15 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from triage.git_history import Timeline
 from triage.git_history.refs import links_of
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.recipes.mapping import Text
-from triage.recipes.values import as_text
 from triage.toolchains.home import disk_errors
 from triage.toolchains.index import Release, newest_wheel
 from triage.toolchains.install import install_wheel
@@ -49,15 +48,13 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, N
 class ArtifactsSection(SourceSection):
     """Wheels of a GitHub Actions workflow."""
 
-    noun: ClassVar[str] = "artifacts"
-
     workflow: Text = Field(description="The workflow's file.", examples=["pkgci.yml"])
     artifact: Text = Field(description="The artifact's name.", examples=["linux_x86_64_release_packages"])
     wheel: Text = Field(default="*.whl", description="A pattern for the wheel inside.")
     branch: Text | None = Field(default=None, description="Only runs of this branch (default: all branches).")
     repository: Text | None = Field(default=None, description="owner/name, where it differs from the repository's.")
     api: Url | None = Field(default=None, description="The REST API of a GitHub Enterprise server.")
-    runs: Annotated[Literal["success", "any"], BeforeValidator(as_text)] = Field(
+    runs: Literal["success", "any"] = Field(
         default="success", description="Which completed runs count: successful ones, or any that left the artifact."
     )
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -22,11 +21,11 @@ from triage.git_history import Repository, Timeline
 from triage.git_history.checkout import Checkout
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Ending
-from triage.recipes.mapping import Texts, Truth
+from triage.recipes.mapping import Duration, Texts, Variables
 from triage.toolchains.home import disk_errors, lock_file, remove_tree
 from triage.toolchains.install_cache import USE, fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import Duration, SourceSection, Variables
+from triage.toolchains.sources.section import SourceSection
 from triage.toolchains.workspace import Workspace
 
 _FIRST_SECONDS = 3600.0  # of a build in an empty folder, until there are timings
@@ -39,11 +38,9 @@ _MAX_BUILDERS = 64
 class BuildSection(SourceSection):
     """Builds from source: shell commands."""
 
-    noun: ClassVar[str] = "build"
-
     configure: Texts = Field(default=(), description="Run before each build.")
     commands: Texts = Field(min_length=1, description="Build and put the toolchain into $TRIAGE_OUT.")
-    submodules: Truth = Field(default=True, description="Whether submodules are updated.")
+    submodules: bool = Field(default=True, description="Whether submodules are updated.")
     timeout: Duration = Field(default=4 * 3600.0, description="For all commands of one commit together.")
     env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
 

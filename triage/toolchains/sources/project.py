@@ -7,16 +7,15 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from triage.git_history import Repository
 from triage.git_history.refs import read_tags, tags_for
 from triage.model.errors import BadInput
-from triage.recipes.document import FileKind, read_document, read_text
-from triage.recipes.mapping import MappingFormat, Text, Texts, content_of
-from triage.recipes.values import advice
+from triage.recipes.document import parse_document, read_text
+from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
 from triage.toolchains.sources.artifact import ArtifactsSection
 from triage.toolchains.sources.base import Source, SourceContext
 from triage.toolchains.sources.build import BuildSection
@@ -26,13 +25,11 @@ from triage.toolchains.sources.wheels import NightliesSection, ReleasesSection
 from triage.toolchains.workspace import Workspace
 
 FILE = "triage.yaml"
-_PROJECT = FileKind("project", "a project has at least a name and a compiler")
+_EMPTY = "a project has at least a name and a compiler"
 
 
 class Project(MappingFormat):
     """One compiler project: its repository and its sources."""
-
-    noun: ClassVar[str] = "a project"
 
     name: Text = Field(description="What the project is called.", examples=["iree"])
     compiler: Text = Field(description="Compiler family.", examples=["iree"])
@@ -67,7 +64,7 @@ class Project(MappingFormat):
     def _wheels_have_a_name(self) -> Self:
         for key, section in self.sections().items():
             if section.needs_distribution and self.distribution is None:
-                raise advice(f"{key} need the name of the wheels: add `distribution: …` to the project.", key)
+                raise AtKey(key, f"{key} need the name of the wheels: add `distribution: …` to the project.")
         return self
 
 
@@ -103,12 +100,12 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
 
 def load_project(path: Path) -> Project:
     """The project of a file. BadFiles with all its problems."""
-    return parse_project(str(path), read_text(path, _PROJECT))
+    return parse_project(str(path), read_text(path))
 
 
 def parse_project(path: str, text: str) -> Project:
     """The project of a file's text. BadFiles with all its problems, in which `path` names the file."""
-    return content_of(read_document(path, text, _PROJECT), Project)
+    return content_of(parse_document(path, text, _EMPTY), Project)
 
 
 def shipped_projects() -> tuple[str, ...]:

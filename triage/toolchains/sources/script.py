@@ -8,7 +8,6 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
-from typing import ClassVar
 
 from pydantic import Field
 
@@ -18,10 +17,10 @@ from triage.execution.streams import Log
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
-from triage.recipes.mapping import Text
+from triage.recipes.mapping import Duration, Text, Variables
 from triage.toolchains.home import disk_errors
 from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import Duration, SourceSection, Variables
+from triage.toolchains.sources.section import SourceSection
 from triage.toolchains.workspace import Workspace
 
 _DEFAULT_SECONDS = 120.0  # until there are timings
@@ -30,8 +29,6 @@ _NO_SUCH_COMMAND = (126, 127)
 
 class ScriptSection(SourceSection):
     """A script of your own."""
-
-    noun: ClassVar[str] = "command"
 
     run: Text = Field(description="Shell command that gets a commit and prints the path of its toolchain.")
     timeout: Duration = Field(default=3600.0, description="Limit of one run.")

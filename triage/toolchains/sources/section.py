@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import string
 from abc import abstractmethod
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator
 
-from triage.recipes.mapping import MappingFormat
-from triage.recipes.values import advice, as_duration, as_list, as_text, as_variables
+from triage.recipes.mapping import MappingFormat, OneOrMore, Pattern, Text
 from triage.toolchains.sources.base import Source, SourceContext
 
 
-def _url(value: Any) -> str:
-    text = as_text(value)
-    if not text.startswith(("https://", "http://")):
-        raise advice(f'"{text}" is not an address: write one that begins with https://.')
-    return text
-
-
-def _tag(value: Any) -> str:
-    text = as_text(value)
+def _tag(text: str) -> str:
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
     except ValueError:  # unbalanced braces
         names = []
     if names != ["version"]:
-        raise advice(f'"{text}" is not a pattern for tags: write {{version}} once, such as "v{{version}}".')
+        raise ValueError(f'"{text}" is not a pattern for tags: write {{version}} once, such as "v{{version}}".')
     return text
 
 
-Url = Annotated[str, BeforeValidator(_url)]
-Duration = Annotated[float, BeforeValidator(as_duration)]
-Tags = Annotated[tuple[Annotated[str, BeforeValidator(_tag)], ...], BeforeValidator(as_list)]
-Variables = Annotated[dict[str, str | None], BeforeValidator(as_variables)]
+Url = Annotated[Text, Pattern("https?://.+", '"{text}" is not an address: write one that begins with https://.')]
+Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], OneOrMore()]
 
 
 class SourceSection(MappingFormat):

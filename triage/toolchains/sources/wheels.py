@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from packaging.version import Version
 from pydantic import Field, model_validator
@@ -20,7 +20,6 @@ from triage.git_history.refs import day_in, tags_for
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision
 from triage.recipes.mapping import Text
-from triage.recipes.values import advice
 from triage.toolchains.index import Index, Release, read_page, stored_page
 from triage.toolchains.install import install, install_companion
 from triage.toolchains.install_cache import folder_of, is_intact
@@ -37,8 +36,6 @@ _DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 class ReleasesSection(SourceSection):
     """Releases of the package index."""
 
-    noun: ClassVar[str] = "releases"
-
     tags: Tags = Field(description="Which tags mark a release's commit.", examples=["v{version}"])
 
     @property
@@ -52,8 +49,6 @@ class ReleasesSection(SourceSection):
 class NightliesSection(SourceSection):
     """Nightly wheels."""
 
-    noun: ClassVar[str] = "nightlies"
-
     find_links: Url | None = Field(default=None, alias="find-links", description="A page of links to wheels.")
     index: Url | None = Field(default=None, description="A simple index that holds the wheels.")
     distribution: Text | None = Field(default=None, description="The wheels' name where it differs from the releases'.")
@@ -62,7 +57,7 @@ class NightliesSection(SourceSection):
     @model_validator(mode="after")
     def _one_page(self) -> Self:
         if (self.find_links is None) == (self.index is None):
-            raise advice("nightlies come from one page: give either find-links (a page of links) or index.")
+            raise ValueError("nightlies come from one page: give either find-links (a page of links) or index.")
         return self
 
     @property

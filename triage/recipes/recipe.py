@@ -1,0 +1,285 @@
+"""The keys of a recipe as a pydantic model, and as a JSON schema for editors.
+
+The model checks a recipe after its placeholders are replaced. A compiler family with keys of its own subclasses RecipeFormat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from packaging.version import Version
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, ValidationInfo, WithJsonSchema, model_validator
+from pydantic.json_schema import models_json_schema
+
+from triage.model.case import Case, Expectation, InputKind
+from triage.model.execution import Limits, Stage
+from triage.recipes.family import RecipeFamilies, RecipeFamily
+from triage.recipes.files import EXPECT_FILE, check_file, check_input, is_pattern
+from triage.recipes.mapping import PLACEHOLDER, AtKey, MappingFormat, OneValue, Pattern, Scalar, Size, Text, Variables, Word
+from triage.recipes.matrix import FILE
+from triage.recipes.values import parse_duration, unknown_word
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What checks know besides the value."""
+
+    family: RecipeFamily
+    folder: Path | None = None
+    """Where relative paths are looked for, or None to skip that."""
+    words: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """What a backend, a phase, a failure class may be; any word if there are none."""
+
+
+def setting(info: ValidationInfo) -> Setting:
+    """Return the setting of this validation."""
+    assert isinstance(info.context, Setting)
+    return info.context
+
+
+def _known(noun: str) -> AfterValidator:
+    """Accept the words that the setting knows, or all if it knows none."""
+
+    def check(text: str, info: ValidationInfo) -> str:
+        known, aliases = setting(info).words.get(noun), setting(info).family.aliases if noun == "backend" else {}
+        if known and text not in known:
+            raise ValueError(unknown_word(text, noun, known, aliases))
+        return text
+
+    return AfterValidator(check)
+
+
+def _check_input(text: str, info: ValidationInfo) -> str:
+    return check_input(text, setting(info).folder, setting(info).family)
+
+
+def _check_file(text: str, info: ValidationInfo) -> str:
+    return check_file(text, setting(info).folder)
+
+
+def _time_limit(text: str) -> tuple[float, bool]:
+    """The seconds, and whether the time in which a program waits for a core does not count: `120s cpu`."""
+    seconds = text.removesuffix(" cpu")
+    return parse_duration(seconds), seconds != text
+
+
+def _distinct(values: list[str]) -> list[str]:
+    for value in values:
+        if values.count(value) > 1:  # it would make two cases of the same name
+            raise ValueError(f'"{value}" is repeated; remove one.')
+    return values
+
+
+def _form(value: Any) -> str:
+    return "text" if isinstance(value, str) else "other"
+
+
+File = Annotated[Text, AfterValidator(_check_file)]
+"""A file that is written relative to the recipe."""
+Flag = Annotated[
+    Text,
+    Pattern(r"-.*", '"{text}" is not a flag: a flag begins with a hyphen, such as "--{text}".'),
+    Pattern(r"-(?!.*\S\s+--?[A-Za-z]).*", '"{text}" looks like several flags; write each as its own entry.'),
+]
+_NAME_ADVICE = '"{text}" cannot be a name: use at most 100 lowercase letters, digits and hyphens, such as "cuda-matmul-f32".'
+_RELEASE = r"v?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
+_Version = Annotated[Text, Pattern(_RELEASE, '"{text}" is not a version: write a release such as "3.5.0".')]
+_ISSUE_ADVICE = '"{text}" is not an issue: write "owner/repo#123" or its URL.'
+_EXPECT_ADVICE = '"{text}" is not a list of known failures: write `[{failure: timeout}]`, or the name of a file `expect.yaml`.'
+_KEY_ADVICE = '"{text}" cannot be a key here: use letters, digits, _ and -, starting with a letter, such as dtype.'
+_Key = Annotated[str, Pattern("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
+_CHOICE_ADVICE = '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and outer spaces.'
+_Choice = Annotated[Scalar, Pattern(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
+_DEVICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 1024}, PLACEHOLDER]}
+_TIME = {"type": ["string", "number"], "pattern": r"^[0-9][0-9.hms]*( cpu)?$", "exclusiveMinimum": 0}
+
+
+class BoundedFormat(MappingFormat):
+    """Something that holds for versions in [since, until)."""
+
+    since: _Version | None = Field(default=None, description="First version it holds for (default: all).", examples=["3.5.0"])
+    until: _Version | None = Field(default=None, description="First version it no longer holds for.", examples=["3.9.0"])
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.since is not None and self.until is not None and Version(self.since) >= Version(self.until):
+            empty = f'no version is in the range since "{self.since}" until "{self.until}"'
+            raise AtKey("until", f"{empty}; until is the first version without it, so it must be later than since.")
+        return self
+
+
+class TargetFormat(MappingFormat):
+    """What is compiled for."""
+
+    backend: Annotated[Text, _known("backend")] = Field(
+        description="Code generator. Each version gets its own spelling of the flag.", examples=["cuda"]
+    )
+    chip: Word | None = Field(default=None, description="Chip, architecture or CPU.", examples=["sm_86", "gfx942", "znver4"])
+    devices: Annotated[int, Field(ge=1, le=1024), WithJsonSchema(_DEVICES)] | None = Field(
+        default=None, description="How many devices the program is compiled for (default: 1).", examples=[2]
+    )
+
+
+class FlagFormat(BoundedFormat):
+    """A compiler flag for some versions only."""
+
+    flag: Flag = Field(description="The flag as one argument.", examples=["--iree-opt-level=O3"])
+
+
+class LimitsFormat(MappingFormat):
+    """What one compilation may use."""
+
+    timeout: Annotated[tuple[float, bool], BeforeValidator(_time_limit), OneValue, WithJsonSchema(_TIME)] | None = Field(
+        default=None,
+        description="Wall time: 120s, 2m, 1h30m, or a number of seconds. With ` cpu` behind it, the time in which the "
+        "program waits for a core does not count; it may then take four times as long.",
+        examples=["120s", "1h30m", "300s cpu"],
+    )
+    memory: Size | None = Field(
+        default=None, description="Resident memory of all processes together.", examples=["8GiB", "512MiB"]
+    )
+    output: Size | None = Field(
+        default=None,
+        description="Bytes in the output file and all other files that it writes to its working and temporary folder.",
+        examples=["4GiB", "512MiB"],
+    )
+
+    def value(self, default: Limits) -> Limits:
+        """Return the limits, with defaults for those that are not given."""
+        seconds, without_waiting = self.timeout or (default.timeout, default.without_waiting)
+        return Limits(seconds, self.memory or default.memory, self.output or default.output, default.kept, without_waiting)
+
+
+class ExpectFormat(BoundedFormat):
+    """A known failure: a case that fails so is no news, one that passes is."""
+
+    failure: Annotated[Text, _known("failure class")] | None = Field(
+        default=None, description="Failure class or family (default: every failure of the stage).", examples=["timeout"]
+    )
+    stage: Stage | None = Field(default=None, description="Stage that fails.", examples=["run"])
+    issue: Annotated[Scalar, Pattern(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)] | None = Field(
+        default=None, description="The issue that tracks it.", examples=["iree-org/iree#19575"]
+    )
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if self.failure is None and self.stage is None:
+            raise ValueError("an entry needs a failure class or a stage: write `failure: timeout` or `stage: compile`.")
+        return self
+
+    def value(self) -> Expectation:
+        """Return the known failure."""
+        return Expectation(self.failure, self.since, self.until, self.issue, self.stage)
+
+
+class RecipeFormat(MappingFormat):
+    """One recipe: what is compiled, for which target, and what is known about it."""
+
+    name: Annotated[Text, Pattern("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
+        description="Unique among all recipes: lowercase letters, digits and hyphens.", examples=["cuda-matmul-f32"]
+    )
+    summary: Text = Field("", description="One line that says what the case is about.", examples=["a matmul on sm_86"])
+    compiler: Text = Field("", description="Compiler family.", examples=["iree"])
+    input: Annotated[Text, AfterValidator(_check_input)] = Field(
+        description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator; or a pattern with `*` "
+        "or `**` for many files, each of which is a case.",
+        examples=["models/matmul_f32.mlir", "models/**/*.onnx"],
+    )
+    args: dict[_Key, Scalar] = Field(
+        {}, description="Arguments of a generator, each handed over as --key value.", examples=[{"size": 4096}]
+    )
+    target: TargetFormat = Field(description="What to compile for.", examples=[{"backend": "cuda", "chip": "sm_86"}])
+    flags: list[Annotated[Annotated[Flag, Tag("text")] | Annotated[FlagFormat, Tag("other")], Discriminator(_form)]] = Field(
+        [], description="Compiler flags, each a text or {flag, since, until}.", examples=[["--iree-opt-level=O3"]]
+    )
+    phase: Annotated[Text, _known("phase")] | None = Field(
+        default=None, description="Stop after this phase of the compiler.", examples=["executable-targets"]
+    )
+    matrix: dict[_Key, Annotated[list[_Choice], Field(min_length=1), AfterValidator(_distinct)]] = Field(
+        {},
+        description="Every combination is a case; ${key} is filled in within input, args, flags, target and env.",
+        examples=[{"dtype": ["f16", "f32"]}],
+    )
+    env: Variables = Field(
+        {},
+        description="Environment variables besides the few that are passed on: names to pass on as well, or names with values.",
+        examples=[{"OMP_NUM_THREADS": "1"}],
+    )
+    limits: LimitsFormat = Field(
+        default=LimitsFormat(), description="Limits of one compile.", examples=[{"timeout": "120s", "memory": "8GiB"}]
+    )
+    expect: Annotated[
+        Annotated[File, Pattern(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")] | Annotated[list[ExpectFormat], Tag("other")],
+        Discriminator(_form),
+    ] = Field(
+        [],
+        description="Known failures, or the file with a list of them for each case: `expect.yaml` or `NAME.expect.yaml`.",
+        examples=[[{"failure": "shared-memory-overflow"}], "expect.yaml"],
+    )
+
+    @model_validator(mode="after")
+    def _fits_the_input(self, info: ValidationInfo) -> Self:
+        if self.args and setting(info).family.kind_of(Path(self.input).suffix) is not InputKind.GENERATOR:
+            raise AtKey("args", f'only a generator takes args, and the input "{self.input}" is not one; remove them.')
+        if FILE in self.matrix and is_pattern(self.input):
+            raise AtKey("matrix", f'"{FILE}" names the files of the input\'s pattern; give the matrix key another name.')
+        return self
+
+    def complete(self, case: Case, folder: Path) -> Case:  # noqa: ARG002 - families need it
+        """Return the case with what the family's own keys say. BadFiles for mistakes in files that they name.
+
+        Args:
+            case: One of the recipe's cases, with what the keys of every recipe say.
+            folder: The recipe's folder.
+        """
+        return case
+
+
+def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a recipe file: the keys of the family that `compiler` names.
+
+    It describes shapes and words. Relations between keys, such as the order of since and until or an unused matrix key, are
+    checked by the loader only.
+    """
+    models = {name: family.model() for name, family in families.items()}
+    references, schema = models_json_schema([(model, "validation") for model in models.values()])
+    default = next(iter(families))
+    rules = []
+    for name, family in families.items():
+        words: dict[str, Any] = {"phase": {"enum": list(family.phases)}} if family.phases else {}
+        if family.backends:
+            words["target"] = {"properties": {"backend": {"anyOf": [{"enum": list(family.backends)}, PLACEHOLDER]}}}
+        condition: dict[str, Any] = {"properties": {"compiler": {"const": name}}}
+        if name != default:
+            condition["required"] = ["compiler"]
+        then = {**references[(models[name], "validation")], "properties": words}
+        rules.append({"if": condition, "then": then})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "triage recipe",
+        "type": "object",
+        "properties": {"compiler": {"enum": list(families), "default": default}},
+        "allOf": rules,
+        **_trimmed(schema),
+    }
+
+
+def _trimmed(schema: Any) -> Any:
+    """The schema without titles made from key names, and without null: a key that has no value is left out."""
+    if isinstance(schema, list):
+        return [_trimmed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: _trimmed(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None)
+    }
+    branches = [branch for branch in kept.get("anyOf", ()) if branch != {"type": "null"}]
+    if branches != kept.get("anyOf", []):
+        del kept["anyOf"]
+        kept = {**(branches[0] if len(branches) == 1 else {"anyOf": branches}), **kept}
+    return kept
