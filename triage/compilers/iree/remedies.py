@@ -12,7 +12,7 @@ import yaml
 
 from triage.compilers.analysis import OptionCatalog, RewriteNames
 from triage.compilers.iree.devices import declaring_for, devices_named
-from triage.compilers.iree.lint.program import placement_words
+from triage.compilers.iree.lint.program import lint_words
 from triage.model.case import Case
 
 
@@ -25,7 +25,7 @@ class IreeRemedyHints:
 
     @property
     def names(self) -> RewriteNames:
-        words = placement_words()
+        words = lint_words()
         return RewriteNames(words.barrier, words.transfers, words.affinity)
 
     def devices_named(self, program: Path) -> frozenset[str]:

@@ -24,36 +24,23 @@ _COMPILE_FAILURE = LintRule(
     "compile-failure", ERROR, "With --toolchain: the program does not compile up to the phase where the solver is done."
 )
 
-CHECKS: dict[LintRule, Callable[[LintProgram], Iterator[LintFinding]]] = {
-    LintRule("undeclared-device", ERROR, "A device that the program uses but nothing declares."): placement.undeclared,
-    LintRule("unused-device", WARNING, "A device that is declared but never used."): placement.unused,
-    LintRule("device-gap", WARNING, "A numbered device below the highest one that is never used."): placement.gaps,
-    LintRule("device-names", ERROR, "Flags that name some devices but not all."): placement.rejected,
-    LintRule(
-        "missing-affinity", WARNING, "An argument or result without an affinity in a function where others have one."
-    ): placement.missing,
-    LintRule(
-        "mixed-devices", WARNING, "Operands on different devices, or a result on the wrong device, without a transfer."
-    ): placement.mixed,
-    LintRule("redundant-transfer", ADVICE, "A transfer to the device that already holds the value."): placement.redundant,
-    LintRule(
-        "unplaced-constant", ADVICE, "A constant tensor without an affinity that is used beyond the first device."
-    ): placement.unplaced,
-    LintRule("long-chain", ADVICE, "More than 32 in-place operations, or transfers, in a row."): placement.long_chains,
-    LintRule(
-        "undone-reshape",
-        ADVICE,
-        "A collapse_shape and an expand_shape that undo each other, around an attention or with nothing in between.",
-    ): shapes.undone,
-    LintRule(
-        "dynamic-dimension", ADVICE, "An attention, contraction, convolution or padding with an unknown dimension, on a GPU."
-    ): shapes.dynamic,
-    LintRule("large-vector", WARNING, "A vector of more than 2048 elements in the program."): shapes.large,
-    LintRule(
-        "missing-type", WARNING, "An element type that the backend or the chip is known to lack."
-    ): shapes.missing_element_types,
-    LintRule("demoted-type", ADVICE, "64 bit floats, which are computed in 32 bits unless a flag forbids it."): shapes.demoted,
-}
+_CHECKS: Sequence[tuple[str, Severity, Callable[[LintProgram], Iterator[LintFinding]]]] = (
+    ("undeclared-device", ERROR, placement.undeclared),
+    ("unused-device", WARNING, placement.unused),
+    ("device-gap", WARNING, placement.gaps),
+    ("device-names", ERROR, placement.rejected),
+    ("missing-affinity", WARNING, placement.missing),
+    ("mixed-devices", WARNING, placement.mixed),
+    ("redundant-transfer", ADVICE, placement.redundant),
+    ("unplaced-constant", ADVICE, placement.unplaced),
+    ("long-chain", ADVICE, placement.long_chains),
+    ("undone-reshape", ADVICE, shapes.undone),
+    ("dynamic-dimension", ADVICE, shapes.dynamic),
+    ("large-vector", WARNING, shapes.large),
+    ("missing-type", WARNING, shapes.missing_types),
+    ("demoted-type", ADVICE, shapes.demoted),
+)
+CHECKS = {LintRule(name, severity, check.__doc__ or ""): check for name, severity, check in _CHECKS}
 """The check of each rule, in documentation order."""
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
 from triage.compilers.iree.lint.program import LintProgram, is_control_flow, is_tensor, returned_by, steps_of
 from triage.mlir import Operation, Value
-from triage.mlir.tree import arguments_of
 
 _MOST_OPERATIONS = 400  # of one function; in larger ones, steps are joined
 _MOST_NAMES = 3
@@ -80,16 +78,17 @@ def mermaid(program: LintProgram) -> str:
 def _function(program: LintProgram, function: Operation, prefix: str) -> list[str]:
     chart, end = _Chart(), returned_by(function)
     width = sum(1 for _ in function.walk()) // _MOST_OPERATIONS  # operations of one level, in a large function
-    for value, device in zip_longest(arguments_of(function), program.affinities(function, "arg_attrs")):
-        if value is not None and is_tensor(value):
-            chart.homes[value] = chart.box("argument", device, -1, "argument", []), 0
+    ports = program.ports.get(function, ())
+    for port in ports:
+        if port.kind == "argument" and is_tensor(port.value):
+            chart.homes[port.value] = chart.box("argument", port.device, -1, "argument", []), 0
     for number, (operation, pairs) in enumerate(steps_of(function)):
         chart.homes |= {target: chart.homes[source] for source, target in pairs if source in chart.homes}
         if operation is not None and operation is not end and not is_control_flow(operation):
             chart.add(operation, program, number // width if width > 1 else None)
-    for value, device in zip_longest(end.operands, program.affinities(function, "res_attrs")):
-        if value in chart.homes:
-            chart.box("result", device, 1 << 30, "result", [value])
+    for port in ports:
+        if port.kind == "result" and port.value in chart.homes:
+            chart.box("result", port.device, 1 << 30, "result", [port.value])
     names = {box: f"{prefix}{number}" for number, box in enumerate(chart.boxes.values())}
     lines = [f'    {name}["{box.label}"]' for box, name in names.items()]
     for (source, target), (values, moved) in chart.arrows.items():

@@ -1,4 +1,4 @@
-"""Lint rules about devices, affinities, and chains of in-place operations and of transfers.
+"""Lint rules about devices, affinities, and chains of in-place operations.
 
 The longer a chain, the more iterations the affinity solver needs. Only a compile shows how many.
 """
@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterator
 
 from triage.compilers.analysis import LintFinding, ProgramDevice, Severity
 from triage.compilers.iree.devices import declared_in, declaring, position_of
-from triage.compilers.iree.lint.program import LOOPS, LintProgram, is_control_flow, is_tensor, returned_by, steps_of
+from triage.compilers.iree.lint.program import LOOPS, LintProgram, is_tensor, steps_of
 from triage.mlir import Operation, SourcePosition, Value
-from triage.mlir.tree import arguments_of
 
 _MAX_FLAGS = 2  # in a message; the suggested flags are listed beside the findings too
 
@@ -43,7 +42,7 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
 
 
 def undeclared(program: LintProgram) -> Iterator[LintFinding]:
-    """Report each undeclared device; all of them in one finding if nothing declares devices."""
+    """A device that the program uses but nothing declares."""
     missing = [device for device in devices_of(program) if device.declared is None]
     flags = [flag for flag in flags_for(program) if flag not in program.options]
     hint = f"; add `{' '.join(flags)}`" if 0 < len(flags) <= _MAX_FLAGS else ""
@@ -69,19 +68,19 @@ def undeclared(program: LintProgram) -> Iterator[LintFinding]:
 
 
 def unused(program: LintProgram) -> Iterator[LintFinding]:
-    """Report devices that are declared but not used. The first one is the default for values without an affinity."""
+    """A device that is declared but never used."""
     if program.declared is None:
         return
     devices = devices_of(program)
     needed = range(1, max((position_of(device.name) or 0 for device in devices if device.references), default=0))
-    for device in devices[1:]:
+    for device in devices[1:]:  # the first one is the default for values without an affinity
         if device.declared and not device.references and position_of(device.name) not in needed:
             text = f"@{device.name} is declared by `{device.declared}` but not used"
             yield LintFinding("unused-device", Severity.WARNING, text)
 
 
 def gaps(program: LintProgram) -> Iterator[LintFinding]:
-    """Report positions below the highest one that the program never uses."""
+    """A numbered device below the highest one that is never used."""
     first_uses = {position_of(name): source for name, source in reversed(program.references)}
     used = sorted(position for position in first_uses if position is not None)
     holes = [position for position in range(1, max(used, default=0)) if position not in used]
@@ -92,7 +91,7 @@ def gaps(program: LintProgram) -> Iterator[LintFinding]:
 
 
 def rejected(program: LintProgram) -> Iterator[LintFinding]:
-    """Report flags that the compiler rejects in combination."""
+    """Flags that name some devices but not all."""
     if program.declared and program.declared.problem:
         yield LintFinding("device-names", Severity.ERROR, program.declared.problem)
 
@@ -103,107 +102,60 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def missing(program: LintProgram) -> Iterator[LintFinding]:
-    """Report arguments and results without an affinity.
-
-    A value that belongs on the first device ends up there anyway, so that case is advice.
-    """
-    first = _first_device(program)
-    for function in program.functions:
-        affinities = {side: program.affinities(function, side) for side in ("arg_attrs", "res_attrs")}
-        if function.attribute("sym_visibility") == '"private"' or not any(map(any, affinities.values())):
+    """An argument or result without an affinity in a function where others have one."""
+    for function, ports in program.ports.items():
+        if function.attribute("sym_visibility") == '"private"' or not any(port.device for port in ports):
             continue
-        used_on = _devices_of_uses(program, function)
-        for index, value in enumerate(arguments_of(function)):
-            if is_tensor(value) and not _given(affinities["arg_attrs"], index):
-                devices = used_on.get(value, set())
-                text = f"argument {index} of @{function.symbol} has no affinity but others have{_on('used', devices)}"
-                yield LintFinding("missing-affinity", _risk(devices, first), text, value.position or function.position)
-        end = returned_by(function)
-        for index, value in enumerate(end.operands):
-            if is_tensor(value) and not _given(affinities["res_attrs"], index):
-                devices = {program.placed[value]} if value in program.placed else set()
-                text = f"result {index} of @{function.symbol} has no affinity but others have{_on('computed', devices)}"
-                yield LintFinding("missing-affinity", _risk(devices, first), text, end.position or function.position)
+        for port in (each for each in ports if each.device is None and is_tensor(each.value)):
+            placed = {program.placed[port.value]} if port.value in program.placed else set()
+            devices = program.used_on.get(port.value, set()) if port.kind == "argument" else placed
+            where = f"; it is {'used' if port.kind == 'argument' else 'computed'} on {_names(devices)}" if devices else ""
+            text = f"{port.kind} {port.index} of @{function.symbol} has no affinity but others have{where}"
+            # A value that belongs on the first device ends up there anyway.
+            severity = Severity.WARNING if devices - {_first_device(program)} else Severity.ADVICE
+            yield LintFinding("missing-affinity", severity, text, port.position)
 
 
 def redundant(program: LintProgram) -> Iterator[LintFinding]:
-    """Report transfers to the device that already holds the value."""
-    for function in program.functions:
-        for operation in function.walk():
-            if operation.name in program.words.transfers and operation.operands:
-                device = program.placed.get(operation.operands[0])
-                if device is not None and device == program.placed.get(operation.results[0]):
-                    text = f"this transfer has no effect: the value is already on @{device}"
-                    yield LintFinding("redundant-transfer", Severity.ADVICE, text, operation.position)
+    """A transfer to the device that already holds the value."""
+    for operation in program.operations:
+        if operation.name in program.words.transfers and operation.operands:
+            device = program.placed.get(operation.operands[0])
+            if device is not None and device == program.placed.get(operation.results[0]):
+                text = f"this transfer has no effect: the value is already on @{device}"
+                yield LintFinding("redundant-transfer", Severity.ADVICE, text, operation.position)
 
 
 def mixed(program: LintProgram) -> Iterator[LintFinding]:
-    """Report operations whose operands are on different devices, and results on the wrong device."""
-    if len(set(program.placed.values())) < 2:
-        return
-    for function in program.functions:
-        for operation, _ in steps_of(function):
-            if operation is None or program.only_carries(operation):
-                continue
-            devices = {program.placed[value] for value in program.uses(operation) if value in program.placed}
-            if len(devices) > 1:
-                text = f"{operation.name} reads values on {_names(devices)} without a transfer to one device"
-                yield LintFinding("mixed-devices", Severity.WARNING, text, operation.position)
-        end = returned_by(function)
-        for index, (value, device) in enumerate(zip(end.operands, program.affinities(function, "res_attrs"), strict=False)):
-            actual = program.placed.get(value)
-            if device and actual and actual != device:
-                text = f"result {index} of @{function.symbol} belongs on @{device} but is on @{actual}, without a transfer"
-                yield LintFinding("mixed-devices", Severity.WARNING, text, end.position)
+    """Operands on different devices, or a result on the wrong device, without a transfer."""
+    for operation in program.operations:
+        devices = {program.placed[value] for value in program.uses(operation) if value in program.placed}
+        if len(devices) > 1 and not program.only_carries(operation):
+            text = f"{operation.name} reads values on {_names(devices)} without a transfer to one device"
+            yield LintFinding("mixed-devices", Severity.WARNING, text, operation.position)
+    for function, ports in program.ports.items():
+        for port in ports:
+            actual = program.placed.get(port.value)
+            if port.kind == "result" and port.device and actual and actual != port.device:
+                text = f"result {port.index} of @{function.symbol} belongs on @{port.device} but is on @{actual}"
+                yield LintFinding("mixed-devices", Severity.WARNING, f"{text}, without a transfer", port.position)
 
 
 def unplaced(program: LintProgram) -> Iterator[LintFinding]:
-    """Report constants, and loads of constant globals, without an affinity that are used beyond the first device."""
-    first, words = _first_device(program), program.words
-    operations = program.module.body.operations
-    mutable = {f"@{operation.symbol}" for operation in operations if operation.attribute("is_mutable") is not None}
-    for function in program.functions if program.placed else ():
-        used_on = _devices_of_uses(program, function)
-        for operation, _ in steps_of(function):
-            if operation is None or not operation.results or not is_tensor(operation.results[0]):
-                continue
-            is_load = operation.name in words.loads and operation.attribute("global") not in mutable
-            if not is_load and operation.name not in words.constants:
-                continue
-            devices = used_on.get(operation.results[0], set())
-            if operation.results[0] not in program.placed and devices - {first}:
+    """A constant tensor without an affinity that is used beyond the first device."""
+    words, module = program.words, program.module.body.operations
+    mutable = {f"@{operation.symbol}" for operation in module if operation.attribute("is_mutable") is not None}
+    for operation in program.operations if program.placed else ():
+        is_load = operation.name in words.loads and operation.attribute("global") not in mutable
+        for value in operation.results if is_load or operation.name in words.constants else ():
+            devices = program.used_on.get(value, set())
+            if value not in program.placed and devices - {_first_device(program)}:
                 text = f"a constant without an affinity is used on {_names(devices)}; each device needs a copy"
                 yield LintFinding("unplaced-constant", Severity.ADVICE, text, operation.position)
 
 
-def _given(affinities: list[str | None], index: int) -> bool:
-    return index < len(affinities) and affinities[index] is not None
-
-
-def _devices_of_uses(program: LintProgram, function: Operation) -> dict[Value, set[str]]:
-    """Map each value without a device to the devices of the operations that use it."""
-    found: dict[Value, set[str]] = {}
-    for operation, _ in steps_of(function):
-        if operation is None or program.only_carries(operation):
-            continue
-        values = program.uses(operation)
-        devices = {program.placed[value] for value in (*values, *operation.results) if value in program.placed}
-        for value in values:
-            if value not in program.placed:
-                found.setdefault(value, set()).update(devices)
-    return found
-
-
 def _first_device(program: LintProgram) -> str:
     return next(iter(program.declared.devices), "__device_0") if program.declared else "__device_0"
-
-
-def _risk(devices: set[str], first: str) -> Severity:
-    return Severity.WARNING if devices - {first} else Severity.ADVICE
-
-
-def _on(verb: str, devices: Collection[str]) -> str:
-    return f"; it is {verb} on {_names(devices)}" if devices else ""
 
 
 def _names(devices: Collection[str]) -> str:
@@ -214,71 +166,54 @@ _MAX_LENGTH = 32  # the solver's original limit of iterations
 
 
 class _Chains:
-    """The chains of in-place operations and of transfers in a program."""
+    """The chains of in-place operations in a program."""
 
     def __init__(self, program: LintProgram) -> None:
         self.words = program.words
-        self.longest: tuple[int, SourcePosition | None] = (0, None)
-        """Of in-place operations: the length, and the position of the last one."""
-        self.transfers: dict[str, tuple[int, SourcePosition | None]] = {}
-        """Device -> the longest chain of transfers to it."""
-        moved: dict[Value, int] = {}
-        """Value -> the largest number of transfers on the way to it."""
+        self.longest = 0
+        self.end: SourcePosition | None = None
+        """The last operation of the longest chain."""
         for function in program.functions:
-            self.tied: dict[Value | str, int] = {}
+            self.lengths: dict[Value | str, int] = {}
             """Value -> the longest chain to it; a global is known by its name, and its chain ends with the function."""
             for operation, pairs in steps_of(function):
                 for source, target in pairs:
-                    moved[target] = max(moved.get(target, 0), moved.get(source, 0))
-                    self.tied[target] = max(self.tied.get(target, 0), self.tied.get(source, 0))
-                    if operation is not None and operation.name in LOOPS:
-                        self.tied[target] = max(self.tied[target], self._link(operation, source))
-                if operation is None:
-                    continue
-                self._tie(operation)
-                if not is_control_flow(operation):
-                    count = max((moved.get(value, 0) for value in program.uses(operation)), default=0)
-                    if operation.name in self.words.transfers:
-                        count += 1
-                        device = program.placed.get(operation.results[0])
-                        if device and count > self.transfers.get(device, (0, None))[0]:
-                            self.transfers[device] = count, operation.position
-                    moved |= dict.fromkeys(operation.results, count)
+                    is_loop = operation is not None and operation.name in LOOPS
+                    passed = self._link(operation, source) if operation and is_loop else self.lengths.get(source, 0)
+                    self.lengths[target] = max(self.lengths.get(target, 0), passed)
+                if operation is not None:
+                    self._follow(operation)
 
-    def _tie(self, operation: Operation) -> None:
+    def _follow(self, operation: Operation) -> None:
+        name = operation.attribute("global") or ""
         if operation.name in self.words.stores and operation.operands:
-            self.tied[operation.attribute("global") or ""] = self._link(operation, operation.operands[0])
+            self.lengths[name] = self._link(operation, operation.operands[0])
         elif operation.name in self.words.loads and operation.results:
-            self.tied[operation.results[0]] = self.tied.get(operation.attribute("global") or "", 0)
+            self.lengths[operation.results[0]] = self.lengths.get(name, 0)
         elif (index := self.words.updates.get(operation.name)) is not None and operation.results:
-            self.tied[operation.results[0]] = self._link(operation, operation.operands[index])
+            self.lengths[operation.results[0]] = self._link(operation, operation.operands[index])
         elif operation.name in self.words.passes_on:
             for source, target in zip(operation.operands, operation.results, strict=False):
-                self.tied[target] = self._link(operation, source)
+                self.lengths[target] = self._link(operation, source)
 
     def _link(self, operation: Operation, source: Value) -> int:
-        length = self.tied.get(source, 0) + 1
-        if length > self.longest[0]:
-            self.longest = length, operation.position
+        length = self.lengths.get(source, 0) + 1
+        if length > self.longest:
+            self.longest, self.end = length, operation.position
         return length
 
 
 def longest_chain(program: LintProgram) -> int:
     """The length of the longest chain of in-place operations."""
-    return _Chains(program).longest[0]
+    return _Chains(program).longest
 
 
 def long_chains(program: LintProgram) -> Iterator[LintFinding]:
-    """Report long chains as advice: the shape of a program does not determine the number of iterations."""
+    """More than 32 in-place operations in a row."""
     chains = _Chains(program)
-    length, end = chains.longest
-    if length > _MAX_LENGTH:
+    if chains.longest > _MAX_LENGTH:  # advice: the shape of a program does not determine the number of iterations
         text = (
-            f"this is the last of {length} in-place operations in a row; the affinity solver walks the whole chain"
+            f"this is the last of {chains.longest} in-place operations in a row; the affinity solver walks the whole chain"
             " and gives up after a number of iterations that differs between releases"
         )
-        yield LintFinding("long-chain", Severity.ADVICE, text, end)
-    for device, (length, end) in chains.transfers.items():
-        if length > _MAX_LENGTH:
-            text = f"this is the last of {length} transfers in a row, on @{device}"
-            yield LintFinding("long-chain", Severity.ADVICE, text, end)
+        yield LintFinding("long-chain", Severity.ADVICE, text, chains.end)

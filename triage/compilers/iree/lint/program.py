@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import Any
 
 import yaml
 from pydantic import TypeAdapter
@@ -23,8 +22,20 @@ LOOPS = (_FOR, _WHILE)
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementWords:
-    """The operations and attributes that decide about devices; words.yaml describes each."""
+class MissingTypes:
+    """Element types that a backend lacks; words.yaml describes each field."""
+
+    backends: frozenset[str]
+    types: frozenset[str]
+    why: str
+    chips: re.Pattern[str] | None = None
+    interface: bool = False
+    unless: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LintWords:
+    """The operations, attributes and types that lint rules know; words.yaml describes each."""
 
     affinity: str
     placed_by: tuple[str, ...]
@@ -39,35 +50,27 @@ class PlacementWords:
     attention: frozenset[str]
     tiled: frozenset[str]
     demoted: dict[str, str]
+    missing_types: tuple[MissingTypes, ...]
+
+
+@cache
+def lint_words() -> LintWords:
+    """Load words.yaml."""
+    text = files("triage.compilers.iree.lint").joinpath("words.yaml").read_text("utf-8")
+    return TypeAdapter(LintWords).validate_python(yaml.safe_load(text))
 
 
 @dataclass(frozen=True, slots=True)
-class MissingTypes:
-    """Element types that a backend lacks; words.yaml describes each field."""
+class Port:
+    """An argument or a result of a function."""
 
-    backends: frozenset[str]
-    types: frozenset[str]
-    why: str
-    chips: re.Pattern[str] | None = None
-    interface: bool = False
-    unless: str | None = None
-
-
-@cache
-def _data() -> dict[str, Any]:
-    return dict(yaml.safe_load(files("triage.compilers.iree.lint").joinpath("words.yaml").read_text("utf-8")))
-
-
-@cache
-def placement_words() -> PlacementWords:
-    """Load the words."""
-    return TypeAdapter(PlacementWords).validate_python(_data()["words"])
-
-
-@cache
-def missing_types() -> tuple[MissingTypes, ...]:
-    """Load the types that backends lack."""
-    return TypeAdapter(tuple[MissingTypes, ...]).validate_python(_data()["missing_types"])
+    kind: str
+    """argument or result"""
+    index: int
+    value: Value
+    device: str | None
+    """The device that its affinity names."""
+    position: SourcePosition | None
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,8 @@ class LintProgram:
     chip: str | None = None
 
     @property
-    def words(self) -> PlacementWords:
-        return placement_words()
+    def words(self) -> LintWords:
+        return lint_words()
 
     @cached_property
     def declared(self) -> DeclaredDevices | None:
@@ -117,28 +120,28 @@ class LintProgram:
     def devices_in(self, text: str) -> Iterator[str]:
         """Yield the devices in the text of an attribute or type, also behind aliases."""
         yield from devices_in(text)
-        if self._aliases and "#" in text:
-            for alias in _ALIAS.findall(text):
-                yield from self._aliases.get(alias, ())
-
-    @cached_property
-    def _aliases(self) -> Mapping[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
-        for name, text in self.module.aliases.items():  # an alias is defined before its uses
-            nested = (device for alias in _ALIAS.findall(text) for device in found.get(alias, ()))
-            if devices := (*devices_in(text), *nested):
-                found[name] = devices
-        return found
+        for alias in _ALIAS.findall(text) if "#" in text else ():
+            yield from self.devices_in(self.module.aliases.get(alias, ""))
 
     def device(self, text: str | None) -> str | None:
         """Return the device that an attribute names; None for none or several."""
         names = list(dict.fromkeys(self.devices_in(text))) if text else []
         return names[0] if len(names) == 1 else None
 
-    def affinities(self, function: Operation, side: str) -> list[str | None]:
-        """Return the device of each argument (`arg_attrs`) or result (`res_attrs`) with attributes."""
-        name = self.words.affinity
-        return [self.device(entries(part[1:-1]).get(name)) for part in array_elements(function.attribute(side))]
+    @cached_property
+    def ports(self) -> Mapping[Operation, Sequence[Port]]:
+        """The arguments and the results of each function."""
+        found: dict[Operation, list[Port]] = {}
+        for function in self.functions:
+            end = returned_by(function)
+            sides = (("argument", "arg_attrs", arguments_of(function)), ("result", "res_attrs", end.operands))
+            for kind, attribute, values in sides:
+                texts = [*array_elements(function.attribute(attribute)), *[""] * len(values)]
+                for index, (value, text) in enumerate(zip(values, texts, strict=False)):
+                    position = (value.position if kind == "argument" else end.position) or function.position
+                    device = self.device(entries(text[1:-1]).get(self.words.affinity))
+                    found.setdefault(function, []).append(Port(kind, index, value, device, position))
+        return found
 
     @cached_property
     def placed(self) -> Mapping[Value, str]:
@@ -154,6 +157,25 @@ class LintProgram:
     @cached_property
     def _uses(self) -> dict[Operation, list[Value]]:
         return {}
+
+    @cached_property
+    def operations(self) -> Sequence[Operation]:
+        """The operations of functions and their control flow, but not those on single elements."""
+        steps = (step for function in self.functions for step in steps_of(function))
+        return [operation for operation, _ in steps if operation is not None]
+
+    @cached_property
+    def used_on(self) -> Mapping[Value, set[str]]:
+        """Value without a device -> the devices of the operations that use it."""
+        found: dict[Value, set[str]] = {}
+        for operation in self.operations:
+            if not self.only_carries(operation):
+                values = self.uses(operation)
+                devices = {self.placed[value] for value in (*values, *operation.results) if value in self.placed}
+                for value in values:
+                    if value not in self.placed:
+                        found.setdefault(value, set()).update(devices)
+        return found
 
     def only_carries(self, operation: Operation) -> bool:
         """Whether an operation only passes values on, so that their devices do not matter."""
@@ -171,8 +193,9 @@ class _Placing:
             operation.symbol: self._own_device(operation) for operation in program.module.body.operations if operation.symbol
         }
         for function in program.functions:
-            for value, device in zip(arguments_of(function), program.affinities(function, "arg_attrs"), strict=False):
-                self._set([value], device)
+            for port in program.ports.get(function, ()):
+                if port.kind == "argument":
+                    self._set([port.value], port.device)
             passed_on: dict[Value, set[str | None]] = {}
             for operation, pairs in steps_of(function):
                 for source, target in pairs:
