@@ -28,7 +28,7 @@ from triage.execution.scheduler import ProbeJob
 from triage.git_history import Repository, Timeline
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Compiled, Failed, Outcome, Untestable
+from triage.model.outcome import Cause, Failed, Outcome, Untestable
 from triage.model.revision import Revision
 from triage.toolchains.home import disk_errors
 from triage.toolchains.registry import ToolchainRef
@@ -92,18 +92,13 @@ class ModelHistory:
         with disk_errors("extract a model from its repository"):
             self._cache.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._cache, prefix=".taking-") as scratch:
-                extracted = Path(scratch) / "tree"
-                extracted.mkdir()
                 try:
                     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                        archive.extractall(extracted, filter="data")
+                        archive.extractall(Path(scratch, "tree"), filter="data")
                 except tarfile.TarError as error:  # such as a link that leads out of the repository
                     raise BadInput(f"cannot be extracted: {error}") from error
-                try:
-                    extracted.rename(folder)
-                except OSError:
-                    if not folder.is_dir():  # no other process was faster
-                        raise
+                if not folder.is_dir():  # no other process was faster
+                    Path(scratch, "tree").rename(folder)
         return folder
 
 
@@ -168,10 +163,7 @@ _CHANGED = {  # by whether the new compiler with the old model has the new state
 
 @dataclass(frozen=True, slots=True)
 class TwoRepositories:
-    """The answer: a bisect for each repository that changed it; without an answer `undecided` has the reason.
-
-    In JSON it begins with the keys of the compiler's bisect, or of the model's where only the model changed.
-    """
+    """The answer: a bisect for each repository that changed it; without an answer `undecided` has the reason."""
 
     changed: ChangedSide | None
     combinations: tuple[Combination, ...]
@@ -179,12 +171,7 @@ class TwoRepositories:
     model: Bisection | None = None
     undecided: Bisection | None = None
 
-    JSON_KEYS: ClassVar = {"changed": "moved", "combinations": "corners", "undecided": None, "first": "*"}
-    JSON_PROPERTIES: ClassVar = ("first", "status", "confirmed")
-
-    @property
-    def first(self) -> Bisection:
-        return self.bisections[0]
+    JSON_PROPERTIES: ClassVar = ("status",)
 
     @property
     def status(self) -> Answer:
@@ -192,26 +179,21 @@ class TwoRepositories:
         return max((bisection.status for bisection in self.bisections), key=list(Answer).index)
 
     @property
-    def confirmed(self) -> bool:
-        return all(bisection.confirmed for bisection in self.bisections)
-
-    @property
     def bisections(self) -> tuple[Bisection, ...]:
         """The bisects that exist, the compiler's first."""
         return tuple(bisection for bisection in (self.compiler, self.model, self.undecided) if bisection)
 
 
-@dataclass(frozen=True)
-class _Search:
-    """A search in progress. `models`, `compilers`, `shas`, `cases`: of the old and the new side."""
+@dataclass
+class _Combinations:
+    """The old and the new compiler, each with the old and the new model, and what became of each that was probed."""
 
     request: BisectRequest
-    models: ModelHistory
-    revisions: tuple[str, str]
     compilers: dict[Side, ToolchainRef]
     shas: dict[Side, str]
     cases: dict[Side, Case]
-    outcomes: dict[tuple[Side, Side], Outcome] = field(default_factory=dict)  # by the side of the compiler and of the model
+    outcomes: dict[tuple[Side, Side], Outcome] = field(default_factory=dict)
+    """By the side of the compiler and of the model."""
 
     def ask(self, compiler: Side, model: Side, *, fresh: bool = False) -> Outcome:
         job = ProbeJob(self.cases[model], self.compilers[compiler], fresh)
@@ -222,62 +204,33 @@ class _Search:
     def name(self, compiler: Side, model: Side) -> str:
         return f"{self.compilers[compiler].revision.name} with the model of {self.shas[model][:10]}"
 
-    def run(self) -> TwoRepositories:
+    def changed(self) -> ChangedSide | str:
+        """Which repository brought the change, or why that is undecided. The mixed combinations are probed twice."""
+        kind = self.request.kind
         for side in Side:
-            if why := wrong_end(self.name(side, side), self.ask(side, side), side, self.request.kind):
-                return self.undecided(why)
-        changed = self.decide()
-        if not isinstance(changed, ChangedSide):
-            return self.undecided(changed)
-        self.request.runner.progress.note(f"changed: {changed}")
-        # While one repository is bisected, the other one must not bring the change by itself.
-        other = Side.OLD if changed is ChangedSide.EITHER else Side.NEW
-        compiler = None if changed is ChangedSide.MODEL else self.along_compilers(other)
-        model = None if changed is ChangedSide.COMPILER else self.along_models(other)
-        return TwoRepositories(changed, self.combinations(), compiler, model)
-
-    def decide(self) -> ChangedSide | str:
-        """Which repository brought the change, or why that is undecided. Both combinations are probed twice."""
-        failing = self.outcomes[self.request.kind.failing, self.request.kind.failing]
+            if why := wrong_end(self.name(side, side), self.ask(side, side), side, kind):
+                return why
+        failing = self.outcomes[kind.failing, kind.failing]
         assert isinstance(failing, Failed)
-        match, enough = self.request.match(failing.failure), []
+        match, is_new = self.request.match(failing.failure), []
         for key in ((Side.NEW, Side.OLD), (Side.OLD, Side.NEW)):
-            sides = [self.request.kind.side(verdict_of(self.ask(*key, fresh=fresh), match)) for fresh in (False, True)]
+            sides = [kind.side(verdict_of(self.ask(*key, fresh=fresh), match)) for fresh in (False, True)]
             if sides[0] is None or sides[0] is not sides[1]:
                 return f"{self.name(*key)} {_undecided(self.outcomes[key])}"
-            enough.append(sides[0] is Side.NEW)
-        return _CHANGED[enough[0], enough[1]]
+            is_new.append(sides[0] is Side.NEW)
+        return _CHANGED[is_new[0], is_new[1]]
 
-    def undecided(self, reason: str) -> TwoRepositories:
-        cause = next((outcome.cause for outcome in self.outcomes.values() if isinstance(outcome, Untestable)), None)
-        answer = Bisection(self.cases[Side.NEW].name, self.request.kind, Answer.INCONCLUSIVE, reason=reason, cause=cause)
-        return TwoRepositories(None, self.combinations(), undecided=answer)
-
-    def combinations(self) -> tuple[Combination, ...]:
-        compilers = {side: self.request.runner.registry.revision(ref) for side, ref in self.compilers.items()}
-        models = {side: Revision(sha[:10], sha) for side, sha in self.shas.items()}
-        combinations = []
-        for (compiler, model), outcome in self.outcomes.items():
-            failure = None if isinstance(outcome, Compiled) else outcome.failure
-            reason = outcome.reason if isinstance(outcome, Untestable) else None
-            combinations.append(Combination(compilers[compiler], models[model], plain_status(outcome), failure, reason))
-        return tuple(combinations)
-
-    def along_compilers(self, model: Side) -> Bisection:
-        request = replace(self.request, case=self.cases[model])
-        refs = tuple(self.compilers[side] for side in Side)
-        if request.repo is not None or all(ref.release for ref in refs):
-            return bisect_between(request, *self.revisions)
-        return run_search(search_on(request, ReleaseCandidates(refs, request.runner.registry)), report_progress)
-
-    def along_models(self, compiler: Side) -> Bisection:
-        timeline = line_to(self.models.repository, self.shas[Side.NEW])
-        span = timeline.between(self.shas[Side.OLD], self.shas[Side.NEW])
-        places = range(span.good.index, span.bad.index + 1)
-        trees = self.models.trees([timeline.commits[index].sha for index in places])
-        changed = [index for index, (old, new) in zip(places[1:], pairwise(trees), strict=True) if old != new]
-        commits = ModelCandidates(timeline, self.models, (span.good.index, *changed), self.compilers[compiler])
-        return run_search(search_on(replace(self.request, case=self.cases[Side.NEW]), commits), report_progress)
+    def described(self) -> tuple[Combination, ...]:
+        return tuple(
+            Combination(
+                self.request.runner.registry.revision(self.compilers[compiler]),
+                Revision(self.shas[model][:10], self.shas[model]),
+                plain_status(outcome),
+                outcome.failure,
+                outcome.reason,
+            )
+            for (compiler, model), outcome in self.outcomes.items()
+        )
 
 
 def bisect_two(
@@ -289,15 +242,41 @@ def bisect_two(
     """
     shas = {Side.OLD: before[1], Side.NEW: after[1]}
     compilers = dict(zip(Side, compilers_at(request, before[0], after[0]), strict=True))
-    cases = {side: models.at(sha) for side, sha in shas.items()}
-    return _Search(request, models, (before[0], after[0]), compilers, shas, cases).run()
+    found = _Combinations(request, compilers, shas, {side: models.at(sha) for side, sha in shas.items()})
+    changed = found.changed()
+    if not isinstance(changed, ChangedSide):
+        cause = next((outcome.cause for outcome in found.outcomes.values() if isinstance(outcome, Untestable)), None)
+        undecided = Bisection(found.cases[Side.NEW].name, request.kind, Answer.INCONCLUSIVE, reason=changed, cause=cause)
+        return TwoRepositories(None, found.described(), undecided=undecided)
+    request.runner.progress.note(f"changed: {changed}")
+    # While one repository is bisected, the other one must not bring the change by itself.
+    other = Side.OLD if changed is ChangedSide.EITHER else Side.NEW
+    compiler = model = None
+    if changed is not ChangedSide.MODEL:
+        own = replace(request, case=found.cases[other])
+        if request.repo is not None or all(ref.release for ref in compilers.values()):
+            compiler = bisect_between(own, before[0], after[0])
+        else:
+            ends = ReleaseCandidates(tuple(compilers.values()), request.runner.registry)
+            compiler = run_search(search_on(own, ends), report_progress)
+    if changed is not ChangedSide.COMPILER:
+        commits = _changed_models(models, shas, compilers[other])
+        model = run_search(search_on(replace(request, case=found.cases[Side.NEW]), commits), report_progress)
+    return TwoRepositories(changed, found.described(), compiler, model)
+
+
+def _changed_models(models: ModelHistory, shas: Mapping[Side, str], compiler: ToolchainRef) -> ModelCandidates:
+    timeline = line_to(models.repository, shas[Side.NEW])
+    span = timeline.between(shas[Side.OLD], shas[Side.NEW])
+    places = range(span.good.index, span.bad.index + 1)
+    trees = models.trees([timeline.commits[index].sha for index in places])
+    changed = [index for index, (old, new) in zip(places[1:], pairwise(trees), strict=True) if old != new]
+    return ModelCandidates(timeline, models, (span.good.index, *changed), compiler)
 
 
 def _undecided(outcome: Outcome) -> str:
-    match outcome:
-        case Untestable(reason=reason):
-            return f"cannot be tested: {reason}"
-        case Failed(failure=failure, flaky=False):
-            return f"has another failure: {failure.failure_class}: {failure.headline}"
-        case _:
-            return "is flaky: repeated probes disagree"
+    if isinstance(outcome, Untestable):
+        return f"cannot be tested: {outcome.reason}"
+    if isinstance(outcome, Failed) and not outcome.flaky:
+        return f"has another failure: {outcome.failure.failure_class}: {outcome.failure.headline}"
+    return "is flaky: repeated probes disagree"
