@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.iree.suite import suite_cases
+from triage.compilers.iree.suite import IreeSuites
 from triage.model.errors import BadFiles
 
 MODULE = '{"mlir": "https://example.com/a/model.mlir", "compiler_flags": ["--iree-hal-target-backends=llvm-cpu"]}'
@@ -33,7 +33,7 @@ def suite(tmp_path: Path) -> Path:
 
 def test_a_test_names_what_it_downloads_and_its_golden_values(suite: Path, tmp_path: Path) -> None:
     (suite / "time.json").write_text(TEST)
-    [case] = suite_cases(suite, [suite], tmp_path / "downloads")
+    [case] = IreeSuites().cases(suite, [suite], tmp_path / "downloads")
     assert (case.name, case.recipe, case.target.backend) == ("time", "benchmark", "llvm-cpu")
     assert case.goldens == (("run_ms", pytest.approx(165.0)),)
     assert case.input.path.name == "model.mlir"
@@ -66,6 +66,6 @@ def test_a_mistake_has_its_position(
     assert before in TEST
     (suite / "time.json").write_text(TEST.replace(before, after, 1))
     with pytest.raises(BadFiles) as caught:
-        suite_cases(suite, [suite / "time.json"], tmp_path)
+        IreeSuites().cases(suite, [suite / "time.json"], tmp_path)
     problem = caught.value.problems[0]
     assert (problem.line, problem.column, word in problem.message) == (line, column, True), problem

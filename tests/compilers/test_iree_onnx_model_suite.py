@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from triage.compilers.iree.suite import suite_cases
+from triage.compilers.iree.suite import IreeSuites
 from triage.model.case import Reference
 from triage.model.execution import Stage
 
@@ -48,7 +48,7 @@ def config(tmp_path: Path) -> Path:
 
 def test_outcomes_become_expected_failures(config: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "zoo" / "kind" / "a" / "one.onnx")
-    cases = {case.name: case for case in suite_cases(tmp_path, [config], tmp_path / "downloads")}
+    cases = {case.name: case for case in IreeSuites().cases(tmp_path, [config], tmp_path / "downloads")}
     assert {name: [entry.stage for entry in case.expect] for name, case in cases.items()} == {
         "zoo/kind/a/one": [],
         "zoo/kind/a/two": [Stage.IMPORT],

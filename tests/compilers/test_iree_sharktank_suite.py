@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.iree.suite import suite_cases
+from triage.compilers.iree.suite import IreeSuites
 from triage.model.errors import BadFiles
 from triage.model.execution import Stage
 
@@ -51,7 +51,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_benchmark_compiles_the_program_of_its_quality_test(suite: Path, tmp_path: Path) -> None:
-    measured, compared = suite_cases(suite, [suite], tmp_path / "downloads")
+    measured, compared = IreeSuites().cases(suite, [suite], tmp_path / "downloads")
     assert (measured.name, compared.name) == ("benchmarks/a/clip_rocm", "quality_tests/a/clip_rocm")
     flags = [flag.text for flag in compared.flags]
     assert flags[0] == "--iree-hal-target-device=hip"
@@ -81,7 +81,7 @@ def test_expected_failures_and_skipped_tests_depend_on_the_chip(
     monkeypatch.setenv("SKU", "mi250")
     file = suite / "quality_tests" / "a" / "clip_rocm.json"
     file.write_text(QUALITY.replace('"device"', '"run_test_expecting_to_fail": true, "device"'))
-    [case] = suite_cases(suite, [suite], tmp_path)
+    [case] = IreeSuites().cases(suite, [suite], tmp_path)
     assert [(entry.failure, entry.stage) for entry in case.expect] == [
         (None, Stage.RUN),
         (None, Stage.COMPARE),
@@ -89,14 +89,14 @@ def test_expected_failures_and_skipped_tests_depend_on_the_chip(
     ]
     assert [flag.text for flag in case.flags] == ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx90a"]
     file.write_text(QUALITY.replace('"device"', '"compile_only": true, "device"'))
-    [case] = suite_cases(suite, [file], tmp_path)
+    [case] = IreeSuites().cases(suite, [file], tmp_path)
     assert case.run is None
 
 
 def test_a_pipeline_is_loaded_behind_the_modules_that_it_calls(suite: Path, tmp_path: Path) -> None:
     pipeline = '"modules": ["a_clip"], "mlir_file_name": "spec.mlir", "compile_flags": ["--x"], "inputs"'
     (suite / "benchmarks" / "a" / "e2e_rocm.json").write_text(TIME.replace('"inputs"', pipeline))
-    case = next(case for case in suite_cases(suite, [suite], tmp_path) if case.name.endswith("e2e_rocm"))
+    case = next(case for case in IreeSuites().cases(suite, [suite], tmp_path) if case.name.endswith("e2e_rocm"))
     assert case.input.path.name == "model.mlir"
     assert case.run
     [library] = case.run.libraries
@@ -123,7 +123,7 @@ def test_a_mistake_has_its_position(
     assert before in file.read_text()
     file.write_text(file.read_text().replace(before, after, 1))
     with pytest.raises(BadFiles) as caught:
-        suite_cases(suite, [suite], tmp_path)
+        IreeSuites().cases(suite, [suite], tmp_path)
     problem = caught.value.problems[0]
     assert (Path(problem.path), problem.line, problem.column) == (file, line, column), problem
     assert word in problem.message

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.iree.suite import suite_cases
+from triage.compilers.iree.suite import IreeSuites
 from triage.model.errors import BadFiles
 from triage.model.execution import Stage
 
@@ -39,7 +39,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def test_a_case_has_the_flags_of_the_config_and_the_values_of_the_test(suite: Path, tmp_path: Path) -> None:
-    cases = {case.name: case for case in suite_cases(suite, [tmp_path / "cpu.json"], tmp_path)}
+    cases = {case.name: case for case in IreeSuites().cases(suite, [tmp_path / "cpu.json"], tmp_path)}
     assert list(cases) == ["ops/broken", "ops/compiled", "ops/fine", "ops/wrong"]
     fine = cases["ops/fine"]
     assert (fine.recipe, fine.target.backend, fine.input.path) == ("cpu", "llvm-cpu", suite / "ops/fine/model.mlir")
@@ -59,7 +59,7 @@ def test_every_mistake_has_its_position(suite: Path, tmp_path: Path) -> None:
     (suite / "ops/fine/run_module_io_flags.txt").write_text("--input=f32=@gone.bin\n")
     (suite / "ops/wrong/other.mlir").write_text("module {}")
     with pytest.raises(BadFiles) as caught:
-        suite_cases(suite, [tmp_path / "cpu.json", tmp_path / "gone.json"], tmp_path)
+        IreeSuites().cases(suite, [tmp_path / "cpu.json", tmp_path / "gone.json"], tmp_path)
     places = [(Path(problem.path).name, problem.line, problem.column) for problem in caught.value.problems]
     assert ("cpu.json", 8, 3) in places
     assert ("gone.json", None, None) in places
@@ -74,10 +74,10 @@ def test_a_mistake_in_a_torch_test_has_its_position(tmp_path: Path) -> None:
     (folder / "run_module_io.json").write_text('{\n  "flat_args": [{"Formula": {"shape": [2, "x"]}}],\n  "mode": "look"\n}')
     (tmp_path / "cpu.json").write_text('{"config_name": "cpu", "iree_compile_flags": [], "iree_run_module_flags": []}')
     with pytest.raises(BadFiles) as caught:
-        suite_cases(tmp_path / "suite", [tmp_path / "cpu.json"], tmp_path)
+        IreeSuites().cases(tmp_path / "suite", [tmp_path / "cpu.json"], tmp_path)
     assert [(problem.line, problem.column) for problem in caught.value.problems] == [(2, 43), (3, 11)]
     (folder / "test.mlir").write_text("module {}")
     (folder / "run_module_io.json").write_text('{"flat_args": [],\n "expected_output": [{"value": "gone.npy"}]\n}')
     with pytest.raises(BadFiles) as caught:
-        suite_cases(tmp_path / "suite", [tmp_path / "cpu.json"], tmp_path)
+        IreeSuites().cases(tmp_path / "suite", [tmp_path / "cpu.json"], tmp_path)
     assert [(problem.line, problem.column) for problem in caught.value.problems] == [(2, 32)]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.execution.no_importer import inputs_without_importer
-from triage.compilers.base import Compiler, Description, Runner
+from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.compilers.iree.runner import IreeRunner
 from triage.execution.cache import ResultCache
@@ -40,8 +40,24 @@ NAMES_ITS_PASS = """case "$*" in *--report*)
  echo '// -----// IR Dump After SomePass Failed (some-pass) //----- //' >&2;; esac; exit 1""".replace("\n", "")
 
 
+class ScriptIr:
+    def naming_pass(self, invocation: Invocation) -> Invocation:
+        return replace(invocation, printing=("--report",))
+
+    def on_one_thread(self, invocation: Invocation) -> Invocation:
+        return replace(invocation, printing=("--one-thread",))
+
+
+class ScriptRunner(IreeRunner):
+    """Runs the script `program` beside the compiler, whatever its format."""
+
+    def program(self, root: Path) -> Path | None:
+        return root / "program"
+
+
 class ScriptFamily(Compiler):
     name = "script"
+    ir, run = ScriptIr(), ScriptRunner()
     folders = "any"
 
     def locate(self, root: Path) -> Path | None:
@@ -54,22 +70,6 @@ class ScriptFamily(Compiler):
         flags = tuple(flag.text for flag in case.flags)
         unknown = next((flag for flag in flags if flag == "--unknown"), None)
         return Untestable(Cause.FLAG, f"does not know the flag {unknown}") if unknown else Invocation(flags)
-
-    def with_pass_reporting(self, invocation: Invocation) -> Invocation:
-        return replace(invocation, printing=("--report",))
-
-    def on_one_thread(self, invocation: Invocation) -> Invocation:
-        return replace(invocation, printing=("--one-thread",))
-
-    def runner(self) -> Runner:
-        return ScriptRunner()
-
-
-class ScriptRunner(IreeRunner):
-    """Runs the script `program` beside the compiler, whatever its format."""
-
-    def program(self, root: Path) -> Path | None:
-        return root / "program"
 
 
 @dataclass

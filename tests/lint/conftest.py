@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from triage.compilers.base import mlir_tools
 from triage.compilers.iree import Iree
 from triage.compilers.iree.lint.program import LintProgram
 from triage.execution.mlir_tools import Reader
@@ -24,8 +25,8 @@ def read(tmp_path: Path) -> Read:
     root = Path(sys.prefix)
     program = Iree().locate(root)
     assert program
-    tools = Iree().mlir_tools(
-        Toolchain("iree", Revision("installed"), "", root, program, Iree().describe(program).capabilities)
+    tools = mlir_tools(
+        Iree(), Toolchain("iree", Revision("installed"), "", root, program, Iree().describe(program).capabilities)
     )
     assert tools
     reader = Reader(tools, threading.Event())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from triage.compilers.base import mlir_tools
 from triage.compilers.iree import Iree
 from triage.execution.mlir_tools import Reader
 from triage.toolchains.registry import ToolchainRegistry
@@ -23,7 +24,7 @@ def readers(shared_home: Path) -> Iterator[Readers]:
 
     def of(version: str) -> Reader:
         if version not in made:
-            tools = Iree().mlir_tools(registry.obtain(registry.resolve(version, "iree")))
+            tools = mlir_tools(Iree(), registry.obtain(registry.resolve(version, "iree")))
             assert tools
             made[version] = Reader(tools, threading.Event())
         return made[version]

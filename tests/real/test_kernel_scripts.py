@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.base import KernelSpec, PythonFunction, StandaloneCompile
+from triage.compilers.base import KernelSpec
 from triage.compilers.interpreters import uv_program
+from triage.compilers.repro_script import PythonFunction, StandaloneCompile
 from triage.compilers.triton.standalone import script
 from triage.model.case import Case, Input, InputKind, Target
 

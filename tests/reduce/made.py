@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.base import StandaloneCompile
+from triage.compilers.repro_script import StandaloneCompile
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable

@@ -17,7 +17,7 @@ IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 
 
 def situation(case: Case, *failures: Failure, **more: object) -> Situation:
-    hints = family_of(case).remedy_hints()
+    hints = family_of(case).remedies
     return Situation(case, failures or (failed().failure,), a_toolchain(), hints, **more)  # type: ignore[arg-type]
 
 

@@ -71,7 +71,7 @@ def attribute(
         BadInput: The family's IR cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    ir = runner.compilers[case.compiler].ir()
+    ir = runner.compilers[case.compiler].ir
     if ir is None:
         raise BadInput(f"the IR of {case.compiler} cannot be printed")
     jobs = [ProbeJob(case, good), ProbeJob(case, bad)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from triage.classify import packaged_rules
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families, suite_cases
+from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families, suite_reader
 from triage.execution.engine import Engine, open_engine
 from triage.execution.judge import rules_of
 from triage.execution.scheduler import Cluster
@@ -79,7 +79,7 @@ def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = Non
     """
     if suite_configs:
         downloads = home_path() / "downloads"
-        return tuple(case for path in paths for case in suite_cases(path, suite_configs, downloads))
+        return tuple(case for path in paths for case in suite_reader().cases(path, suite_configs, downloads))
     cases = load_recipes(paths, recipe_families(), failure_names())
     check_compilers(cases)
     return cases

@@ -11,7 +11,7 @@ import typer
 from triage.cli.context import load_cases, open_runner, select_one_family
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FreshOption, JobsOption, SuiteOption, format_option, rev_option
-from triage.compilers.registry import updated_config
+from triage.compilers.registry import suite_reader
 from triage.execution.judge import status_of
 from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case
@@ -93,7 +93,7 @@ def _updated(
         certain = [probes[case.name] for case in own if not doubts[case.name]]
         observed = [ObservedCase(probe.case, probe.version, probe.outcome.failure) for probe in certain]
         if suites:
-            files.append(updated_config(suites, source, observed, prune=prune))
+            files.append(suite_reader().updated_config(suites, source, observed, prune=prune))
         elif observed:
             files.append(updated_expectations(source, observed, len(own) - len(observed)))
     return files

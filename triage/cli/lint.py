@@ -69,7 +69,7 @@ def lint(
     answers, unreadable, rules = [], [], []
     with open_runner(context.obj, [each for each, _ in chosen]) as runner:
         for each, shown in chosen:
-            linter = family_of(each).linter()
+            linter = family_of(each).lint
             assert linter is not None
             rules += [rule for rule in linter.rules if rule not in rules]
             ready = runner.registry.obtain(runner.registry.resolve(toolchain or "installed", each.compiler))
@@ -93,7 +93,7 @@ def _cases(paths: Sequence[Path], flags: tuple[Flag, ...]) -> list[tuple[Case, P
     programs = [path for path in paths if not path.is_dir() and path.suffix not in _RECIPES]
     recipes = [path for path in paths if path not in programs]
     cases = load_cases(recipes) if recipes else ()
-    supported = [case for case in cases if family_of(case).linter() is not None]
+    supported = [case for case in cases if family_of(case).lint is not None]
     if len(supported) < len(cases):
         families = sorted({case.compiler for case in cases if case not in supported})
         text = f"no lint rules for compiler {', '.join(families)}"

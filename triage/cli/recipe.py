@@ -16,7 +16,7 @@ from triage.cli.options import RecipePaths, format_option, rev_option
 from triage.cli.recipe_text import check_file, start_from_file, start_from_text
 from triage.cli.recipe_trial import TrialResult, TriedStart, try_start
 from triage.cli.screen import print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, starting_families
+from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, recipe_starters
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.recipes.family import RecipeStart
 from triage.recipes.recipe import recipe_schema
@@ -215,7 +215,7 @@ def new(
 
 
 def _from_command(recipe: Path, words: list[str], backend: str | None, source: Path | None) -> RecipeStart:
-    start = next(filter(None, (family.start_from_command(words, backend, source) for family in starting_families())), None)
+    start = next(filter(None, (starter.from_command(words, backend, source) for starter in recipe_starters().values())), None)
     if start is None:
         raise BadInput(f"no compiler family reads command lines of {words[0]}; name the model with --input")
     check_file(start.input)

@@ -14,8 +14,9 @@ import typer
 from triage.classify import classify_log, load_rules
 from triage.cli.context import failure_names
 from triage.cli.screen import print_stderr
-from triage.compilers.base import Compiler, PastedText, TextExcerpt
-from triage.compilers.registry import DEFAULT_FAMILY, Families, starting_families
+from triage.compilers.base import Compiler
+from triage.compilers.parts import PastedText, TextExcerpt
+from triage.compilers.registry import DEFAULT_FAMILY, family_named, recipe_starters
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -66,7 +67,7 @@ def start_from_text(
     call = _choose("command line", pasted.commands, chosen[1], "--line")
     if call:
         file = program or recipe.with_suffix(".mlir")
-        start = next(filter(None, (each.start_from_command([call.text], backend, file) for each in starting_families())))
+        start = next(filter(None, (each.from_command([call.text], backend, file) for each in recipe_starters().values())))
         if block and start.family != DEFAULT_FAMILY and "define " in block.text:
             start = replace(start, input=recipe.with_suffix(".ll"))
         start = replace(start, copied=block.text if block else None)
@@ -91,7 +92,7 @@ def start_from_text(
 def start_from_file(recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None) -> RecipeStart:
     """Start a recipe from an input file, by the first family that understands it."""
     check_file(source)
-    starts = (family.start_from_source(recipe, source, backend, chip, kernel) for family in starting_families())
+    starts = (each.from_source(recipe, source, backend, chip, kernel) for each in recipe_starters().values())
     start = next(filter(None, starts), None)
     if start is None:
         raise BadInput(f"{source} has no kernel; --kernel names one in a Python file")
@@ -110,12 +111,12 @@ def check_file(path: Path) -> None:
 
 def _read(text: str) -> tuple[Compiler, PastedText]:
     """The family that the text is about: the default one if its compiler is called, else the first that finds anything."""
-    found = {family.name: family.read_text(text) for family in starting_families()}
+    found = {name: starter.read_text(text) for name, starter in recipe_starters().items()}
     if not found[DEFAULT_FAMILY].commands:
         for name, pasted in found.items():
             if pasted.programs or pasted.commands:
-                return next(family for family in starting_families() if family.name == name), pasted
-    return Families()[DEFAULT_FAMILY], found[DEFAULT_FAMILY]
+                return family_named(name), pasted
+    return family_named(DEFAULT_FAMILY), found[DEFAULT_FAMILY]
 
 
 def _start_from_block(
@@ -125,7 +126,7 @@ def _start_from_block(
     with temporary_folder() as folder:
         file = Path(folder) / place.name
         file.write_text(block.text, "utf-8")
-        start = family.start_from_source(recipe, file, backend, chip, kernel)
+        start = recipe_starters()[family.name].from_source(recipe, file, backend, chip, kernel)
         if start is None:
             raise BadInput(f"the program in line {block.line} has no kernel; name one with --kernel")
     return start if start.copied is not None else replace(start, input=place, copied=block.text)

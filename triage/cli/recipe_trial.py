@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import typer
 
 from triage.cli.context import failure_names, open_runner, refs_of
-from triage.compilers.registry import Families, recipe_families
+from triage.compilers.registry import recipe_families, recipe_starters
 from triage.execution.engine import Engine
 from triage.model.case import Case
 from triage.model.execution import Execution
@@ -80,7 +80,7 @@ def _improved(runner: Engine, folder: Path, title: str, start: RecipeStart, tool
         return execution if isinstance(execution, Execution) else None
 
     try:
-        return Families()[start.family].improve(start, compile_)
+        return recipe_starters()[start.family].improve(start, compile_)
     finally:
         task.finish()
 

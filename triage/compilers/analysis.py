@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
+    from triage.compilers.base import MlirTools
     from triage.compilers.invocation import Invocation
     from triage.mlir import Module, SourcePosition
     from triage.mlir.fingerprint import Vocabulary
@@ -17,7 +18,19 @@ if TYPE_CHECKING:
 
 
 class Ir(Protocol):
-    """How a family's compiler prints its IR."""
+    """How a family's compiler prints its IR, and the MLIR tools beside it."""
+
+    def tools(self, toolchain: Toolchain) -> MlirTools | None:
+        """The toolchain's MLIR tools; None when the installation has none."""
+
+    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
+        """The MLIR dialects that it registers; empty when it lists none. EnvironmentFailure when it does not run."""
+
+    def naming_pass(self, invocation: Invocation) -> Invocation:
+        """The same compile, printing which pass failed."""
+
+    def on_one_thread(self, invocation: Invocation) -> Invocation:
+        """The same compile on one thread."""
 
     @property
     def words(self) -> Vocabulary:

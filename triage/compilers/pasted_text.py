@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 
-from triage.compilers.base import PastedText, TextExcerpt
+from triage.compilers.parts import PastedText, TextExcerpt
 from triage.compilers.shell_words import ShellCommand, commands_in, llvm_commands_in, runs_in
 
 _FENCE = re.compile(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from pkgutil import resolve_name
 
 from triage.compilers.base import Compiler
+from triage.compilers.parts import RecipeFromInput, Suites
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.observed import ObservedCase, UpdatedFile
 
 # Imported on first use. The first is the family of recipes and revisions that name none.
 _CLASSES = {
@@ -25,7 +24,8 @@ _DESCRIBED_BY_CASES = {"command"}  # no compiler of its own: `command:PACKAGE`, 
 
 
 @cache
-def _family(name: str) -> Compiler:
+def family_named(name: str) -> Compiler:
+    """The family of a name in the table; `command` knows no compiler until a case describes one."""
     compiler: Compiler = resolve_name(_CLASSES[name])()
     return compiler
 
@@ -60,7 +60,7 @@ def family_of(case: Case) -> Compiler:
     kind = re.split("[:@]", case.compiler)[0]
     if kind not in _CLASSES:
         raise BadInput(f"{case.source}: unknown compiler {case.compiler!r}; known: {', '.join(_CLASSES)}")
-    return _family(kind).for_case(case)
+    return family_named(kind).named(case.compiler, case.spec) or family_named(kind)
 
 
 class _RecipeFamilies(Mapping[str, RecipeFamily]):
@@ -69,7 +69,7 @@ class _RecipeFamilies(Mapping[str, RecipeFamily]):
     def __getitem__(self, name: str) -> RecipeFamily:
         if name not in _CLASSES:
             raise KeyError(name)
-        return _family(name).recipe
+        return family_named(name).recipe
 
     def __contains__(self, name: object) -> bool:
         return name in _CLASSES
@@ -86,28 +86,22 @@ def recipe_families() -> RecipeFamilies:
     return _RecipeFamilies()
 
 
-def starting_families() -> tuple[Compiler, ...]:
-    """The families that can begin a recipe; the default one accepts any input, so that it comes last."""
-    return tuple(_family(name) for name in (*[name for name in _CLASSES if name != DEFAULT_FAMILY], DEFAULT_FAMILY))
+def recipe_starters() -> dict[str, RecipeFromInput]:
+    """What makes recipes from other inputs, by family. The default family accepts any input, so that it comes last."""
+    names = sorted(_CLASSES, key=lambda name: name == DEFAULT_FAMILY)
+    return {name: part for name in names if (part := family_named(name).recipe_from_input)}
 
 
-def suite_cases(folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
-    """The cases of a compiler's own test suite; see `Compiler.suite_cases`."""
-    answers = (family.suite_cases(folder, configs, downloads) for family in map(_family, _CLASSES))
-    return next((cases for cases in answers if cases is not None), ())
-
-
-def updated_config(folders: Sequence[Path], config: Path, observed: Sequence[ObservedCase], *, prune: bool) -> UpdatedFile:
-    """A config of a compiler's own test suites with the failures that were seen; see `Compiler.updated_config`."""
-    answers = (family.updated_config(folders, config, observed, prune=prune) for family in map(_family, _CLASSES))
-    return next(answer for answer in answers if answer is not None)
+def suite_reader() -> Suites:
+    """What reads a compiler's own test suites."""
+    return next(part for name in _CLASSES if (part := family_named(name).suites))
 
 
 def onnx_family() -> Compiler:
     """The family whose toolchains import ONNX models."""
-    return next(family for family in map(_family, _CLASSES) if family.onnx_importer)
+    return next(family for family in map(family_named, _CLASSES) if family.onnx_importer)
 
 
 def _named(name: str) -> Compiler | None:
     kind = name.partition(":")[0]
-    return _family(kind).named(name) if kind in _CLASSES and name not in _DESCRIBED_BY_CASES else None
+    return family_named(kind).named(name) if kind in _CLASSES and name not in _DESCRIBED_BY_CASES else None

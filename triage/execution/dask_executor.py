@@ -253,7 +253,7 @@ class DaskCluster:
         parcel = _packed(task, rev, job.trial)
         if parcel is None:
             return job
-        case, runner = task.case, task.compiler.runner()
+        case, runner = task.case, task.compiler.run
         needs = {"memory": self.engine.reservation(case), "cores": 1.0}
         needs = {name: min(amount, resources[name]) for name, amount in needs.items() if name in resources}
         device = runner.device(case, case.run) if case.run and runner else None

@@ -170,7 +170,7 @@ class Engine:
         """Return the resources that a compiled case needs on its target, such as shared memory, as the IR of one more compile
         shows them. Empty when the family's IR does not show them or that compile fails.
         """
-        task, ir = self.planner.plan(case, toolchain), self.compilers[case.compiler].ir()
+        task, ir = self.planner.plan(case, toolchain), self.compilers[case.compiler].ir
         phase = ir.footprint_phase(toolchain, case.phase) if ir else None
         if isinstance(task, Probe) or ir is None or phase is None:
             return {}

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged_rules
 from triage.classify.rules import Rule
-from triage.compilers.base import Runner
+from triage.compilers.parts import Runner
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Cause, Compiled, Detail, Failed, Failure, Outcome, Probe, Status, Untestable, Verdict

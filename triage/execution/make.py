@@ -104,7 +104,7 @@ class Maker:
         """Compile once in a folder of its own. on_stderr: receives standard error as it arrives; see `make`."""
         with self.scratch.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
-            runner = task.compiler.runner() if task.counts_dispatches else None
+            runner = task.compiler.run if task.counts_dispatches else None
             argv = [*task.argv(output), *(runner.counting(counted) if runner else ())]
             execution = run(argv, task.case.limits, folder, env=task.env, stop=stop or self.stop, on_stderr=on_stderr)
             execution = with_named_stack(execution)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.base import Compiler
+from triage.compilers.base import Compiler, mlir_tools
 from triage.compilers.values import file_value
 from triage.execution.inputs import FailedImport, Inputs, Prepared, verified, write_checksum
 from triage.execution.judge import judge_import, rules_of
@@ -59,7 +59,7 @@ class Planner:
     def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | Untestable | FailedImport:
         tools = None
         if toolchain is not None and case.input.kind is InputKind.ONNX:
-            tools = self._compilers[toolchain.family].mlir_tools(toolchain)
+            tools = mlir_tools(self._compilers[toolchain.family], toolchain)
         return self._inputs.prepare(case, toolchain, tools.python_root if tools else None)
 
     def _planned_run(self, case: Case, toolchain: Toolchain) -> RunTask | Untestable | Failed | None:
@@ -79,7 +79,7 @@ class Planner:
             if isinstance(expected, Untestable):
                 return expected
             spec = replace(spec, expected=expected)
-        return self.runs.plan(case, spec, toolchain, self._compilers[case.compiler].runner(), libraries)
+        return self.runs.plan(case, spec, toolchain, self._compilers[case.compiler].run, libraries)
 
     def _library(self, case: Case, library: Library, toolchain: Toolchain) -> Path | Outcome:
         """Return the compiled file of a library, compiled once for each content, or why there is none."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.compilers.base import Runner
+from triage.compilers.parts import Runner
 from triage.compilers.values import converted, differences, file_value, first_difference, identity_of, tensor_proto
 from triage.execution.inputs import digest_of, verified, write_checksum
 from triage.execution.judge import RUN_MS

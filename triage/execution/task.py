@@ -99,11 +99,13 @@ class Task:
 
     def with_pass_reporting(self) -> Task:
         """Return the same task, printing which pass failed."""
-        return replace(self, invocation=self.compiler.with_pass_reporting(self.invocation))
+        ir = self.compiler.ir
+        return replace(self, invocation=ir.naming_pass(self.invocation)) if ir else self
 
     def on_one_thread(self) -> Task:
         """Return the same task, compiling on one thread."""
-        return replace(self, invocation=self.compiler.on_one_thread(self.invocation))
+        ir = self.compiler.ir
+        return replace(self, invocation=ir.on_one_thread(self.invocation)) if ir else self
 
     def record(self, key: str, execution: Execution, failing_pass: FailingPass | None = None, disagreements: int = 0) -> Record:
         """Return the facts of an execution, for the cache."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from triage.compilers.base import Runner
+from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import Invocation
+from triage.compilers.parts import Runner
 from triage.compilers.values import zero_of
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
@@ -137,7 +138,7 @@ def compile_program(
 ) -> Program | str:
     """Compile a case into a file; the reason when it cannot be measured. sources: folder for a program of each kernel."""
     case = replace(original, phase=None, run=None)
-    device = runner.compilers[case.compiler].runner()
+    device = runner.compilers[case.compiler].run
     if device is None:
         return f"{case.compiler} has nothing that runs compiled programs here"
     try:
@@ -179,7 +180,7 @@ def _keep(module: Path, target: Path) -> None:
 
 def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec, ...] | str:
     """Return the functions to measure with their values: those of the recipe, else the only public one on zeros."""
-    device = runner.compilers[case.compiler].runner()
+    device = runner.compilers[case.compiler].run
     named = case.benchmarks or ((replace(case.run, expected=()),) if case.run is not None and case.run.inputs else ())
     for spec in named:
         if spec.libraries:
@@ -194,7 +195,7 @@ def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec
         except ValueError as error:
             return str(error)
     toolchain = runner.registry.obtain(ref)
-    tools, prepared = runner.compilers[case.compiler].mlir_tools(toolchain), runner.planner.input_of(case, toolchain)
+    tools, prepared = mlir_tools(runner.compilers[case.compiler], toolchain), runner.planner.input_of(case, toolchain)
     if tools is None or device is None or not isinstance(prepared, Prepared):
         return "its input cannot be read"
     text = Reader(tools, runner.stop).generic(prepared.path, elide=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from triage.compilers.analysis import Linter, LintFinding, LintRule, ProgramDevice, ProgramFindings, Severity
+from triage.compilers.base import mlir_tools
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
 from triage.lint.solver import measure_solver
@@ -101,7 +102,7 @@ def lint(engine: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, me
         BadInput: The program does not parse, or there is none.
         EnvironmentFailure: The toolchain's tools do not run.
     """
-    tools = engine.compilers[case.compiler].mlir_tools(toolchain)
+    tools = mlir_tools(engine.compilers[case.compiler], toolchain)
     if tools is None:
         raise BadInput(f"{case.name}: {toolchain.revision.name} has no tools that read MLIR")
     prepared = engine.planner.input_of(case, toolchain)

@@ -197,7 +197,7 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
 
 def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Find the pass after which the IR before and at the culprit diverges."""
-    if setting.runner.compilers[cluster.case.compiler].ir() is None:
+    if setting.runner.compilers[cluster.case.compiler].ir is None:
         raise NoResult(f"the IR of {cluster.case.compiler} cannot be printed", "skipped")
     if cluster.failure.stage is not Stage.COMPILE:
         raise NoResult(f"it fails in the stage {cluster.failure.stage.value}", "skipped")

@@ -11,8 +11,9 @@ from pathlib import Path
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from triage.compilers.base import MODULE_PLACE, PythonFunction, StandaloneCompile
+from triage.compilers.base import kernel_of
 from triage.compilers.registry import family_of
+from triage.compilers.repro_script import MODULE_PLACE, PythonFunction, StandaloneCompile
 from triage.compilers.values import split_value
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
@@ -83,7 +84,7 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
     clean = without_paths(names, names[prepared.path])
 
     small, values, command, runtime = reduction.small, dict[str, bytes](), tuple[str, ...](), None
-    programs = runner.compilers[probe.case.compiler].runner()
+    programs = runner.compilers[probe.case.compiler].run
     if probe.case.run and programs:
         run = _with_portable_values(probe.case.run, values)
         small = replace(small, run=run)
@@ -116,7 +117,7 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
         compile=StandaloneCompile(
             case=small,
             source=names[prepared.path],
-            program=family_of(probe.case).program_name(probe.case, toolchain),
+            program=family_of(probe.case).script.program_name(probe.case, toolchain),
             # With the printing options: without them an error prints thousands of lines of IR.
             options=(*task.invocation.options, *task.invocation.printing),
             release=failing.revision.name,
@@ -199,7 +200,7 @@ def _ending(execution: Execution, case: Case) -> str:
 
 
 def _function(case: Case) -> PythonFunction | None:
-    is_kernel = family_of(case).kernel(case) is not None and case.input.path.suffix == ".py"
+    is_kernel = kernel_of(case) is not None and case.input.path.suffix == ".py"
     tree = parse_program(case.input.path.read_bytes()) if is_kernel else None
     node = kernel_function(Candidate(PythonDocument(tree), case)) if tree is not None else None
     if node is None:

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from pydantic import TypeAdapter
 
-from triage.compilers.base import KernelSpec
-from triage.compilers.registry import family_of
+from triage.compilers.base import KernelSpec, kernel_of
 from triage.model.case import Case, Flag, RunSpec, Target
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
@@ -166,7 +165,7 @@ class ReductionFolder:
         """Write the candidate, the program first: settings of an older one still fail on it, or are rejected."""
         case = candidate.case
         run = case.run or RunSpec()
-        settings = (case.flags, case.target, case.phase, family_of(case).kernel(case), run.function, run.inputs)
+        settings = (case.flags, case.target, case.phase, kernel_of(case), run.function, run.inputs)
         with disk_errors("keep the reduction"):
             write_whole(self.path / f"best.{candidate.document.suffix}", candidate.document.content)
             write_whole(self.path / "settings.json", TypeAdapter(Settings).dump_json(settings))

@@ -11,6 +11,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
+from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
@@ -67,7 +68,7 @@ def frontend_for(runner: Engine, case: Case, toolchain: Toolchain, source: Path)
 
 def _reader_of(runner: Engine, case: Case, toolchain: Toolchain, path: Path) -> Reader | None:
     """The tools of a toolchain; None when they do not read the file."""
-    tools = runner.compilers[case.compiler].mlir_tools(toolchain)
+    tools = mlir_tools(runner.compilers[case.compiler], toolchain)
     reader = Reader(tools, runner.stop) if tools else None
     if reader and not reader.readable(path):
         reader.close()
@@ -144,7 +145,7 @@ def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | 
         first = Reference(onnxruntime=True)
     if first is None:
         return []
-    programs = runner.compilers[request.case.compiler].runner()
+    programs = runner.compilers[request.case.compiler].run
     plain = programs.unoptimised if programs else ()
     kept = [flag.text for flag in request.case.flags if flag_name(flag.text) not in map(flag_name, plain)]
     names = [ref.revision.name for ref in runner.registry.installed_releases(request.case.compiler)]

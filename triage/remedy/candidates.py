@@ -16,8 +16,8 @@ from triage.classify.rules import (
     RewriteInput,
 )
 from triage.compilers.analysis import OptionCatalog, RemedyHints
+from triage.compilers.base import kernel_of
 from triage.compilers.invocation import flag_name
-from triage.compilers.registry import family_of
 from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.outcome import Failure
@@ -112,7 +112,7 @@ def _changes(candidate: RemedyCandidate, situation: Situation, failure: Failure)
         case DeclareDevices(why):
             yield from _declarations(situation, failure, why)
         case LaunchOption(name, values, why):
-            if kernel := family_of(situation.case).kernel(situation.case):
+            if kernel := kernel_of(situation.case):
                 yield from (_single(SetOption(name, value, why)) for value in values if kernel.options.get(name) != value)
         case RewriteInput(name, why):
             if (rewritten := situation.rewritten.get(name)) is not None:

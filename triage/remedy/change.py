@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import assert_never
 
 from triage.classify.rules import DropFlag, GiveFlag, LeastValue
-from triage.compilers.base import Constant
+from triage.compilers.base import Constant, kernel_of
 from triage.compilers.invocation import flag_name
-from triage.compilers.registry import family_of
 from triage.model.case import Case, Flag, Input, InputKind
 
 
@@ -178,7 +177,7 @@ def _apply(case: Case, step: ChangeStep) -> Case:
         case DropFlag(name):
             return replace(case, flags=_without(case.flags, flag_name(name)))
         case SetOption(name, value):
-            kernel = family_of(case).kernel(case)
+            kernel = kernel_of(case)
             assert kernel is not None
             return replace(case, spec=replace(kernel, options={**kernel.options, name: value}))
         case Neighbour(other):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from triage.compilers.analysis import RewriteNames
+from triage.compilers.base import mlir_tools
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
@@ -126,11 +127,11 @@ def rewritten_inputs(runner: Engine, case: Case, toolchain: Toolchain, names: Co
     prepared = runner.planner.input_of(case, toolchain)
     if not names or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
         return {}
-    tools = runner.compilers[case.compiler].mlir_tools(toolchain)
+    tools = mlir_tools(runner.compilers[case.compiler], toolchain)
     if tools is None:
         return {}
     size = prepared.path.stat().st_size
-    hints = family_of(case).remedy_hints()
+    hints = family_of(case).remedies
     known = rewrites_for(hints.names if hints else None)
     chosen = {name: known[name] for name in names if name in known and size <= known[name].largest}
     reader = Reader(tools, runner.stop)

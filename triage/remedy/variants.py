@@ -9,8 +9,7 @@ from enum import StrEnum
 from itertools import combinations, product
 from typing import ClassVar
 
-from triage.compilers.base import Constant
-from triage.compilers.registry import family_of
+from triage.compilers.base import Constant, kernel_of
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_class
 from triage.execution.scheduler import ProbeJob
@@ -110,7 +109,7 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
 
 def _with_value(case: Case, knob: str, value: str) -> Case:
     section, _, name = knob.partition(".")
-    kernel = family_of(case).kernel(case)
+    kernel = kernel_of(case)
     match section:
         case "args":
             args = tuple((key, value if key == name else old) for key, old in case.input.args)
@@ -133,7 +132,7 @@ def _with_value(case: Case, knob: str, value: str) -> Case:
 def _knobs(case: Case) -> dict[str, tuple[str, ...]]:
     """Map the full name of everything that can be varied to its value, if any."""
     target = {"backend": case.target.backend, "chip": case.target.chip, "devices": case.target.devices}
-    kernel = family_of(case).kernel(case)
+    kernel = kernel_of(case)
     specialised = {"options": kernel.options, "constexprs": kernel.constexprs} if kernel else {}
     sections = {"args": dict(case.input.args), **specialised, "target": target}
     return {

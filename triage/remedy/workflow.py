@@ -182,7 +182,7 @@ def situation_of(runner: Engine, request: RemedyRequest, failures: Sequence[Fail
     case = request.case
     toolchain = runner.registry.obtain(request.bad)
     prepared = runner.planner.input_of(case, toolchain)
-    hints = family_of(case).remedy_hints()
+    hints = family_of(case).remedies
     candidates = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
     names = dict.fromkeys(candidate.name for candidate in candidates if isinstance(candidate, RewriteInput))
     return Situation(

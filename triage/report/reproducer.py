@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triage.compilers.base import RULES_FILE
 from triage.compilers.registry import family_of
+from triage.compilers.repro_script import RULES_FILE
 from triage.execution.judge import rules_of
 from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadInput
@@ -72,7 +72,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     }
     family = family_of(case)
     source, text = reproducer.compile.source, reproducer.reduction.program or ""
-    call, scripts = family.standalone_call(reproducer.compile), family.standalone_files(reproducer.compile)
+    call, scripts = family.script.call(reproducer.compile), family.script.files(reproducer.compile)
     files: dict[str, str | bytes] = {source: text, reproducer.file: reproducer.content, **scripts}
     files |= reproducer.values
     if reproducer.rules is not None:
@@ -93,7 +93,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     pages: dict[str, dict[str, Any]] = {
         RECIPE: {
             "slug": slug(case),
-            "keys": family.recipe_keys(case),
+            "keys": family.script.recipe_keys(case),
             "target": _target(case.target),
             "flags": [_flag(flag) for flag in case.flags],
             "memory": _size(case.limits.memory),

@@ -293,8 +293,9 @@ class ToolchainRegistry:
         return [folder_of(self.workspace.toolchains, compiler.distribution, release) for release in releases]
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """Return the dialects that a toolchain knows. Not cached."""
-        return self._compiler(toolchain.family).dialects(toolchain.program)
+        """The dialects that a toolchain knows. Not cached."""
+        ir = self._compiler(toolchain.family).ir
+        return ir.dialects(toolchain) if ir else frozenset()
 
     def revision(self, ref: ToolchainRef) -> Revision:
         """Return the revision, with the commit and date that its toolchain reports once it was obtained."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from triage.compilers.base import Compiler, Description, Environment, Packaging, PastedText, StandaloneCall, StandaloneCompile
+from triage.compilers.base import Compiler, Description, Environment, Packaging, Part
 from triage.compilers.command import layout
-from triage.compilers.command.spec import CommandSpec, VersionRule, command_keys, shell_call, start_of_tool
+from triage.compilers.command.spec import CommandScript, CommandSpec, VersionRule
 from triage.compilers.invocation import Invocation
-from triage.model.case import Case
+from triage.model.case import Case, CaseSpec
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
-from triage.recipes.family import RecipeFamily, RecipeStart
+from triage.recipes.family import RecipeFamily
+
+if TYPE_CHECKING:
+    from triage.compilers.parts import RecipeFromInput
 
 _PACKAGES = "command:"
 
@@ -25,6 +27,7 @@ _PACKAGES = "command:"
 class Command(Compiler):
     """A family of one compiler: the releases of a package, or what folders hold."""
 
+    recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.command.spec:CommandRecipes")
     # The input may well be Python or ONNX, so every file is passed on unchanged.
     recipe = RecipeFamily(
         name="command",
@@ -40,6 +43,7 @@ class Command(Compiler):
         self.distribution = Requirement(packages[0]).name if packages else ""
         self.packaging: Packaging = Environment(packages[1:])
         self._version = version
+        self.script = CommandScript(self.distribution)
 
     def locate(self, root: Path) -> Path | None:
         return layout.locate(root)
@@ -67,33 +71,11 @@ class Command(Compiler):
             return Untestable(Cause.RECIPE, f"{toolchain.root} is not a virtual environment, so {{{lacking}}} has no value")
         return Invocation(options, env=_command_environment(toolchain.program), places=places)
 
-    def named(self, name: str) -> Compiler | None:
+    def named(self, name: str, spec: CaseSpec | None = None) -> Compiler | None:
+        if isinstance(spec, CommandSpec):
+            return Command(name, spec.packages, spec.version)
         packages = name.removeprefix(_PACKAGES)
         return Command(name, tuple(packages.split())) if name.startswith(_PACKAGES) and packages.strip() else None
-
-    def for_case(self, case: Case) -> Compiler:
-        spec = case.spec
-        return Command(case.compiler, spec.packages, spec.version) if isinstance(spec, CommandSpec) else self
-
-    def read_text(self, text: str) -> PastedText:
-        from triage.compilers.pasted_text import read_llvm
-
-        return read_llvm(text)
-
-    def start_from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
-        from triage.compilers.shell_words import llvm_commands_in
-
-        call = next(llvm_commands_in(" ".join(words) if len(words) == 1 else shlex.join(words)), None)
-        return start_of_tool(call.tool, call.words, source or call.stdin) if call else None
-
-    def recipe_keys(self, case: Case) -> tuple[str, ...]:
-        return ("compiler: command", *(command_keys(case) if case.spec else ()))
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return self.distribution or super().program_name(case, toolchain)
-
-    def standalone_call(self, task: StandaloneCompile) -> StandaloneCall:
-        return shell_call(task)
 
 
 def _places(program: Path) -> dict[str, str]:

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from triage.compilers.base import RULES_FILE, StandaloneCall, StandaloneCompile
 from triage.compilers.invocation import fill_placeholders
+from triage.compilers.parts import PastedText, RecipeFromInput
+from triage.compilers.repro_script import RULES_FILE, ReproScript, StandaloneCall, StandaloneCompile
 from triage.model.case import Case, CaseSpec
 from triage.model.errors import BadInput
+from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart
 
 _PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
@@ -58,6 +60,37 @@ def command_keys(case: Case) -> Iterator[str]:
         yield f"parse_errors: {'fail' if spec.strict else 'untestable'}"
     if case.rules is not None:
         yield f"rules: {RULES_FILE}"
+
+
+class CommandRecipes(RecipeFromInput):
+    """Recipes from calls of LLVM's and MLIR's tools."""
+
+    def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
+        from triage.compilers.shell_words import llvm_commands_in
+
+        call = next(llvm_commands_in(" ".join(words) if len(words) == 1 else shlex.join(words)), None)
+        return start_of_tool(call.tool, call.words, source or call.stdin) if call else None
+
+    def read_text(self, text: str) -> PastedText:
+        from triage.compilers.pasted_text import read_llvm
+
+        return read_llvm(text)
+
+
+class CommandScript(ReproScript):
+    """Repeats the recipe's own command line."""
+
+    def __init__(self, distribution: str) -> None:
+        self._distribution = distribution
+
+    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+        return ("compiler: command", *(command_keys(case) if case.spec else ()))
+
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        return self._distribution or super().program_name(case, toolchain)
+
+    def call(self, task: StandaloneCompile) -> StandaloneCall:
+        return shell_call(task)
 
 
 def start_of_tool(tool: str, words: Sequence[str], source: Path | str | None) -> RecipeStart:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from triage.compilers.iree.devices import CHIP_FLAGS, DEVICE_NAMES, STARTS_LATE, device_flags, target_of
 from triage.compilers.iree.recipe import IREE
+from triage.compilers.parts import PastedText, RecipeFromInput
+from triage.compilers.pasted_text import read_mlir
 from triage.compilers.shell_words import ShellCommand, command_of, expand_response_files
 from triage.model.case import Target
 from triage.model.errors import BadInput
@@ -40,6 +42,21 @@ _ALONE = frozenset({"--verify", "--debug"})  # options without a value, although
 _IN_PROGRAM = re.compile(r'#hal\.executable\.target<"([\w-]+)"')
 _READ = 1 << 20  # characters of the input
 _IREE_OPT = "{site_packages}/iree/compiler/_mlir_libs/iree-opt"
+
+
+class IreeRecipes(RecipeFromInput):
+    """Recipes for IREE from programs, command lines and issues."""
+
+    def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
+        return read_command(words, backend, source)
+
+    def from_source(
+        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+    ) -> RecipeStart | None:
+        return None if kernel else RecipeStart(IREE.name, source, Target(backend or "llvm-cpu", chip))
+
+    def read_text(self, text: str) -> PastedText:
+        return read_mlir(text)
 
 
 def read_command(words: Sequence[str], backend: str | None = None, source: Path | None = None) -> RecipeStart | None:

@@ -1,4 +1,4 @@
-"""Find an IREE compiler below a folder, and read its version, flags, backends and dialects from its output."""
+"""Find an IREE compiler below a folder, and read its version, flags and backends from its output."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def describe(program: Path) -> Description:
     """Query version, flags and backends in parallel. EnvironmentFailure when the compiler does not run."""
     queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
     with ThreadPoolExecutor(len(queries)) as pool:
-        version_text, help_text, backends = pool.map(partial(_output, program), queries)
+        version_text, help_text, backends = pool.map(partial(output_of, program), queries)
     match = _VERSION.search(version_text)
     if match is None or "--iree-hal-target-backends" not in help_text:
         raise EnvironmentFailure(f"{program} does not answer like an IREE compiler")
@@ -103,7 +103,8 @@ def describe(program: Path) -> Description:
     )
 
 
-def _output(program: Path, *options: str) -> str:
+def output_of(program: Path, *options: str) -> str:
+    """What a program prints. EnvironmentFailure when it does not run."""
     execution = capture([str(program), *options], _TIMEOUT)
     if execution.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(f"{program} does not run: {execution.stderr.last_line or execution.ending}")
@@ -128,12 +129,3 @@ def _listed_values(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the values that the lines list, up to the first line that lists none."""
     matches = (_VALUE.match(line) for line in lines)
     return tuple(match[1] for match in takewhile(bool, matches) if match)
-
-
-def dialects(program: Path) -> frozenset[str]:
-    """Return the dialects that `iree-opt` registers; empty without one. EnvironmentFailure when it does not run."""
-    optimizer = program.with_name("iree-opt")
-    if not optimizer.is_file():  # a build tree may hold the compiler alone
-        return frozenset()
-    listed = _output(optimizer, "--show-dialects").partition(":")[2]
-    return frozenset(name.strip() for name in listed.split(",") if name.strip())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -13,7 +13,9 @@ from typing import Any
 
 import yaml
 
-from triage.compilers.invocation import Invocation
+from triage.compilers.base import MlirTools
+from triage.compilers.invocation import Invocation, flag_name
+from triage.compilers.iree import installation
 from triage.compilers.iree.devices import is_gpu
 from triage.compilers.iree.recipe import IREE
 from triage.mlir.fingerprint import Vocabulary
@@ -25,10 +27,29 @@ _FIRST, _LAST = "global-optimization", "vm"
 # Print types inline, and constants on at most a line.
 _PLAIN = ("--mlir-print-local-scope", "--mlir-elide-elementsattrs-if-larger=16", "--mlir-elide-resource-strings-if-larger=16")
 _GENERIC = "--mlir-print-op-generic"
+_ONE_THREAD = "--mlir-disable-threading"
+_NAME_PASS = ("--mlir-print-ir-after-failure", _ONE_THREAD, "--mlir-elide-elementsattrs-if-larger=16")
 
 
 class IreeIr:
     """IR of the IREE family."""
+
+    def tools(self, toolchain: Toolchain) -> MlirTools | None:
+        optimizer = toolchain.program.with_name("iree-opt")
+        if not optimizer.is_file():  # a build tree may hold the compiler alone
+            return None
+        return MlirTools(optimizer, installation.python_root(toolchain.program), "iree.compiler")
+
+    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
+        tools = self.tools(toolchain)
+        listed = installation.output_of(tools.optimizer, "--show-dialects").partition(":")[2] if tools else ""
+        return frozenset(name.strip() for name in listed.split(",") if name.strip())
+
+    def naming_pass(self, invocation: Invocation) -> Invocation:
+        return _printing(invocation, _NAME_PASS)
+
+    def on_one_thread(self, invocation: Invocation) -> Invocation:
+        return _printing(invocation, (_ONE_THREAD,))
 
     @property
     def words(self) -> Vocabulary:
@@ -60,11 +81,17 @@ class IreeIr:
         printing = (
             filter_option,
             "--mlir-print-ir-after-change",
-            "--mlir-disable-threading",
+            _ONE_THREAD,
             *_PLAIN,
             *([_GENERIC] if generic else []),
         )
         return replace(invocation, printing=(*invocation.printing, *printing))
+
+
+def _printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
+    """The same compile with the options that the recipe does not set."""
+    names = {flag_name(option) for option in invocation.options}
+    return replace(invocation, printing=(*invocation.printing, *(option for option in extra if flag_name(option) not in names)))
 
 
 @cache

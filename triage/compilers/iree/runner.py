@@ -10,6 +10,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.compilers.iree.installation import is_script
+from triage.compilers.parts import Runner
 from triage.compilers.values import result_ending
 from triage.model.case import Case, RunSpec
 
@@ -34,7 +35,7 @@ _COMPARES_NAN = Version("3.12.0.dev0")
 _SECONDS = 0.1  # of each measurement; short functions are called again and again for as long
 
 
-class IreeRunner:
+class IreeRunner(Runner):
     """The runtime of the IREE family."""
 
     distribution = "iree-base-runtime"

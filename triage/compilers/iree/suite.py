@@ -12,6 +12,7 @@ from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.iree.suite_files import EMPTY, SuiteFiles, SuiteMapping
 from triage.compilers.iree.suite_models import is_model_test, is_onnx_models, model_cases, onnx_cases, torch_test
+from triage.compilers.parts import Suites
 from triage.model.case import Case, Expectation, Flag, Input, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -40,28 +41,56 @@ class SuiteConfig(SuiteMapping):
     tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
 
 
-def suite_cases(folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
-    """The cases of a suite: for each config the tests below `folder` that it does not skip, in the order of their names.
+class IreeSuites(Suites):
+    """IREE's test suites."""
 
-    A config that is a test of a whole model itself names its modules by their path in `folder`. A folder stands for the tests
-    of this kind below it.
+    def cases(self, folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
+        """The cases of a suite: for each config the tests below `folder` that it does not skip, in the order of their names.
 
-    downloads: where files from URLs are kept.
+        A config that is a test of a whole model itself names its modules by their path in `folder`. A folder stands for the
+        tests of this kind below it.
+        """
+        files = SuiteFiles(folder, downloads)
+        cases: list[Case] = []
+        for path in configs:
+            with files.collecting():
+                for document in _model_tests(files, path) if path.is_dir() else [files.document(path)]:
+                    with files.collecting():
+                        cases += _cases(files, document, several=len(configs) > 1)
+        if files.problems:
+            raise BadFiles(list(dict.fromkeys(files.problems)))  # a quality test is read for its benchmark as well
+        return tuple(cases)
 
-    Raises:
-        BadFiles: With the mistakes of all configs and tests.
-        BadInput: There is no test below a folder.
-    """
-    files = SuiteFiles(folder, downloads)
-    cases: list[Case] = []
-    for path in configs:
-        with files.collecting():
-            for document in _model_tests(files, path) if path.is_dir() else [files.document(path)]:
-                with files.collecting():
-                    cases += _cases(files, document, several=len(configs) > 1)
-    if files.problems:
-        raise BadFiles(list(dict.fromkeys(files.problems)))  # a quality test is read for its benchmark as well
-    return tuple(cases)
+    def updated_config(
+        self, folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool
+    ) -> UpdatedFile:
+        document = read_document(path, EMPTY, json=True)
+        if is_onnx_models(document.data) or is_model_test(document.data):
+            raise BadInput(f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; edit this file by hand")
+        config = content_of(document, SuiteConfig)
+        edits = {key: (set[str](), set[str]()) for key in _EXPECTED}  # tests to remove, and to add
+        changes = []
+        for entry in observed:
+            test = entry.case.name.removesuffix(f"[config={config.config_name}]")
+            fails = None if entry.failure is None else _RUN if entry.failure.stage in (Stage.RUN, Stage.COMPARE) else _COMPILE
+            listed = [key for key in _EXPECTED if test in getattr(config, key)]
+            if fails is None and entry.case.run is None and _RUN in listed:
+                listed.remove(_RUN)  # nothing was run
+            wanted = [] if fails is None else [fails]
+            for key in set(listed) - set(wanted):
+                edits[key][0].add(test)
+            for key in set(wanted) - set(listed):
+                edits[key][1].add(test)
+            if listed != wanted:
+                changes.append(ExpectationChange(test, listed[0] if listed else None, fails))
+        existing = {name for folder in folders for name, _ in _tests(folder)}
+        for key in _EXPECTED if prune else ():
+            gone = set(getattr(config, key)) - existing
+            edits[key][0].update(gone)
+            changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
+        text = read_text(path)
+        new = edit_json_lists(str(path), text, {key: ListEdit(*edit) for key, edit in edits.items()})
+        return UpdatedFile(path, text, new, tuple(changes))
 
 
 def _model_tests(files: SuiteFiles, folder: Path) -> list[ConfigDocument]:
@@ -137,41 +166,3 @@ def _tests(folder: Path) -> list[tuple[str, Path]]:
     tests = {file.parent: file.parent.relative_to(root).as_posix() for file in root.rglob(_VALUES)}
     tests |= {file.parent: "/".join(file.parts[-3:-1]) for file in root.rglob(_TORCH_VALUES)}
     return [(tests[path], path) for path in sorted(tests)]
-
-
-def updated_config(folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool) -> UpdatedFile:
-    """Update the lists of expected failures in a config.
-
-    observed: of cases with this config; prune: remove tests that exist in none of the folders from the lists.
-
-    Raises:
-        BadFiles: the file cannot be read, or the comments in a list cannot be kept.
-        BadInput: the file has no lists.
-    """
-    document = read_document(path, EMPTY, json=True)
-    if is_onnx_models(document.data) or is_model_test(document.data):
-        raise BadInput(f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; edit this file by hand")
-    config = content_of(document, SuiteConfig)
-    edits = {key: (set[str](), set[str]()) for key in _EXPECTED}  # tests to remove, and to add
-    changes = []
-    for entry in observed:
-        test = entry.case.name.removesuffix(f"[config={config.config_name}]")
-        fails = None if entry.failure is None else _RUN if entry.failure.stage in (Stage.RUN, Stage.COMPARE) else _COMPILE
-        listed = [key for key in _EXPECTED if test in getattr(config, key)]
-        if fails is None and entry.case.run is None and _RUN in listed:
-            listed.remove(_RUN)  # nothing was run
-        wanted = [] if fails is None else [fails]
-        for key in set(listed) - set(wanted):
-            edits[key][0].add(test)
-        for key in set(wanted) - set(listed):
-            edits[key][1].add(test)
-        if listed != wanted:
-            changes.append(ExpectationChange(test, listed[0] if listed else None, fails))
-    existing = {name for folder in folders for name, _ in _tests(folder)}
-    for key in _EXPECTED if prune else ():
-        gone = set(getattr(config, key)) - existing
-        edits[key][0].update(gone)
-        changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
-    text = read_text(path)
-    new = edit_json_lists(str(path), text, {key: ListEdit(*edit) for key, edit in edits.items()})
-    return UpdatedFile(path, text, new, tuple(changes))

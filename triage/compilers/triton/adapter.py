@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import packaging
 from packaging.version import Version
@@ -15,26 +16,46 @@ from triage.compilers.base import (
     IssueForm,
     KernelSpec,
     Packaging,
-    PastedText,
-    StandaloneCall,
-    StandaloneCompile,
+    Part,
     Wheel,
+    kernel_of,
 )
 from triage.compilers.interpreters import interpreter
 from triage.compilers.invocation import Invocation
+from triage.compilers.repro_script import ReproScript, StandaloneCall, StandaloneCompile
 from triage.compilers.triton import layout, standalone
 from triage.compilers.triton.chips import chip_of
 from triage.execution.crash_stack import stack_printer
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.family import RecipeFamily, RecipeStart
+from triage.recipes.family import RecipeFamily
+
+if TYPE_CHECKING:
+    from triage.compilers.parts import RecipeFromInput
 
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
+
+
+class TritonScript(ReproScript):
+    """Repeats a compile with a Python script."""
+
+    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+        kernel = kernel_of(case)
+        return (*super().recipe_keys(case), *(standalone.kernel_keys(kernel) if kernel else ()))
+
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        return Triton.name
+
+    def call(self, task: StandaloneCompile) -> StandaloneCall:
+        return standalone.call(task)
+
+    def files(self, task: StandaloneCompile) -> Mapping[str, str]:
+        kernel = kernel_of(task.case)
+        return {standalone.SCRIPT: standalone.script(task, kernel)} if kernel else {}
 
 
 class Triton(Compiler):
@@ -65,6 +86,8 @@ class Triton(Compiler):
         context=None,
         repository="https://github.com/triton-lang/triton",
     )
+    recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.triton.kernel_recipe:TritonRecipes")
+    script = TritonScript()
     folders = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
 
     def unsupported(self, version: str) -> str | None:
@@ -115,40 +138,6 @@ class Triton(Compiler):
             name = "{}.{}".format(*wanted)
             return Untestable(Cause.TOOLCHAIN, f"{toolchain.revision.name} needs Python {name}, and none is installed here")
         return found
-
-    def kernel(self, case: Case) -> KernelSpec | None:
-        return case.spec if isinstance(case.spec, KernelSpec) else None
-
-    def start_from_source(
-        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
-    ) -> RecipeStart | None:
-        from triage.compilers.triton.kernel_recipe import start_from_kernel
-
-        return start_from_kernel(recipe, source, backend, chip, kernel) if source.suffix == ".py" else None
-
-    def read_text(self, text: str) -> PastedText:
-        from triage.compilers.pasted_text import read_kernels
-
-        return read_kernels(text)
-
-    def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
-        from triage.compilers.triton.kernel_recipe import KernelStart, improve
-
-        return improve(start, compile_) if isinstance(start, KernelStart) else start
-
-    def recipe_keys(self, case: Case) -> tuple[str, ...]:
-        kernel = self.kernel(case)
-        return (*super().recipe_keys(case), *(standalone.kernel_keys(kernel) if kernel else ()))
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return self.name
-
-    def standalone_call(self, task: StandaloneCompile) -> StandaloneCall:
-        return standalone.call(task)
-
-    def standalone_files(self, task: StandaloneCompile) -> Mapping[str, str]:
-        kernel = self.kernel(task.case)
-        return {standalone.SCRIPT: standalone.script(task, kernel)} if kernel else {}
 
 
 def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:

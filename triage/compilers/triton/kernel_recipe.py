@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from triage.compilers.base import Constant
+from triage.compilers.parts import PastedText, RecipeFromInput
+from triage.compilers.pasted_text import read_kernels
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import KernelGuess, guess_kernel
 from triage.compilers.triton.kernel_uses import computed_from
@@ -36,6 +38,21 @@ class KernelStart(RecipeStart):
     """A new recipe with what was guessed of its kernel."""
 
     guess: KernelGuess | None = None
+
+
+class TritonRecipes(RecipeFromInput):
+    """Recipes for kernels."""
+
+    def from_source(
+        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+    ) -> RecipeStart | None:
+        return start_from_kernel(recipe, source, backend, chip, kernel) if source.suffix == ".py" else None
+
+    def read_text(self, text: str) -> PastedText:
+        return read_kernels(text)
+
+    def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
+        return improve(start, compile_) if isinstance(start, KernelStart) else start
 
 
 def start_from_kernel(

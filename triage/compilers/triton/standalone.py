@@ -9,7 +9,8 @@ from typing import TypeGuard
 
 from packaging.version import InvalidVersion, Version
 
-from triage.compilers.base import Constant, KernelSpec, PythonFunction, StandaloneCall, StandaloneCompile
+from triage.compilers.base import Constant, KernelSpec
+from triage.compilers.repro_script import PythonFunction, StandaloneCall, StandaloneCompile
 from triage.compilers.triton.chips import Chip, chip_of
 from triage.model.case import Target
 from triage.recipes.values import yaml_text

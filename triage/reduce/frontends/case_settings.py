@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from triage.compilers.registry import family_of
+from triage.compilers.base import kernel_of
 from triage.model.case import Flag
 from triage.reduce.engine import greedily, minimise
 from triage.reduce.interestingness import InterestingnessTest
@@ -48,7 +48,7 @@ def oldest_chip(candidate: Candidate, test: InterestingnessTest) -> Candidate:
 
 def drop_options(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop the options that the failure does not need, then make the numbers of the others smaller."""
-    kernel = family_of(candidate.case).kernel(candidate.case)
+    kernel = kernel_of(candidate.case)
     if kernel is None:
         return candidate
 
@@ -61,7 +61,7 @@ def drop_options(candidate: Candidate, test: InterestingnessTest) -> Candidate:
 
 @greedily
 def _shrink_counts(candidate: Candidate) -> Iterator[Candidate]:
-    kernel = family_of(candidate.case).kernel(candidate.case)
+    kernel = kernel_of(candidate.case)
     assert kernel is not None
     for name, value in kernel.options.items():
         if name in _COUNTS and isinstance(value, int):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from triage.compilers.registry import family_of
+from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.engine import Frontend, Pass, greedily, minimise
 from triage.reduce.frontends.case_settings import drop_flags, drop_options, oldest_chip
@@ -20,7 +20,6 @@ from triage.reduce.frontends.syntax_tree import (
     children,
     edited,
     kernel_function,
-    kernel_of,
     names_read,
     parameters,
     parse_program,
@@ -42,7 +41,7 @@ class PythonFrontend(Frontend):
 
     def __init__(self, case: Case) -> None:
         self.passes, self.final_passes = _PROGRAM_PASSES, (shrink_numbers, drop_flags)
-        if family_of(case).kernel(case):  # small sizes compile faster
+        if kernel_of(case):  # small sizes compile faster
             self.passes = (shrink_constexprs, *_PROGRAM_PASSES, drop_parameters, drop_options, drop_hints)
             self.final_passes = (inline_constexprs, shrink_numbers, oldest_chip)
         self._check_names = False  # whether the original defines every name that it reads
@@ -200,7 +199,7 @@ def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
 
 def drop_parameters(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop the parameters that nothing reads, and replace others by the first one of their type."""
-    function, kernel = kernel_function(candidate), kernel_of(candidate)
+    function, kernel = kernel_function(candidate), kernel_of(candidate.case)
     if function is None or kernel is None:
         return candidate
     read = {name for statement in statements(function) for name in names_read(statement)}
@@ -217,7 +216,7 @@ def drop_parameters(candidate: Candidate, test: InterestingnessTest) -> Candidat
 
 def inline_constexprs(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Replace constexprs by their numbers."""
-    known = kernel.constexprs.items() if (kernel := kernel_of(candidate)) else ()
+    known = kernel.constexprs.items() if (kernel := kernel_of(candidate.case)) else ()
     return _replace_parameters(
         candidate, test, {name: ast.Constant(value) for name, value in known if not isinstance(value, str)}
     )
@@ -225,7 +224,7 @@ def inline_constexprs(candidate: Candidate, test: InterestingnessTest) -> Candid
 
 def _replace_parameters(candidate: Candidate, test: InterestingnessTest, values: Mapping[str, ast.expr | None]) -> Candidate:
     """Drop as many parameters as possible. values: what replaces them where they are read, None for nothing."""
-    function, kernel = kernel_function(candidate), kernel_of(candidate)
+    function, kernel = kernel_function(candidate), kernel_of(candidate.case)
     if function is None or kernel is None:
         return candidate
 
@@ -256,7 +255,7 @@ def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.argum
 
 def drop_hints(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop the hints about arguments that the failure does not need."""
-    kernel = kernel_of(candidate)
+    kernel = kernel_of(candidate.case)
     if kernel is None:
         return candidate
     items = [(name, hint) for name, hints in kernel.hints.items() for hint in hints]
@@ -271,7 +270,7 @@ def drop_hints(candidate: Candidate, test: InterestingnessTest) -> Candidate:
 @greedily
 def shrink_constexprs(candidate: Candidate) -> Iterator[Candidate]:
     """Halve constexprs as often as possible: all, those with the same value, then single ones."""
-    kernel = kernel_of(candidate)
+    kernel = kernel_of(candidate.case)
     if kernel is None:
         return
     numbers = {name: value for name, value in kernel.constexprs.items() if isinstance(value, int) and value >= _LARGE}

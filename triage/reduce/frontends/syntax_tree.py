@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from triage.compilers.base import KernelSpec
-from triage.compilers.registry import family_of
+from triage.compilers.base import kernel_of
 from triage.model.case import Case, InputKind
 from triage.reduce.program import Candidate
 
@@ -75,14 +74,9 @@ def with_edits(candidate: Candidate, edits: Edits, case: Case | None = None) -> 
     return Candidate(PythonDocument(edited(tree_of(candidate), edits)), case or candidate.case)
 
 
-def kernel_of(candidate: Candidate) -> KernelSpec | None:
-    """Return how the candidate's kernel is specialised; None for a program that is not a kernel."""
-    return family_of(candidate.case).kernel(candidate.case)
-
-
 def kernel_function(candidate: Candidate) -> ast.FunctionDef | None:
     """Return the compiled function: the named one, or the only one with the arguments that the case names."""
-    kernel = kernel_of(candidate)
+    kernel = kernel_of(candidate.case)
     if kernel is None:
         return None
     arguments = {*kernel.signature, *kernel.constexprs}
