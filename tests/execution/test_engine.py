@@ -6,12 +6,13 @@ import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from tests.execution.no_importer import inputs_without_importer
+from triage.compilers.analysis import Ir
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.compilers.iree.runner import IreeRunner
@@ -57,7 +58,7 @@ class ScriptRunner(IreeRunner):
 
 class ScriptFamily(Compiler):
     name = "script"
-    ir, run = ScriptIr(), ScriptRunner()
+    ir, run = cast(Ir, ScriptIr()), ScriptRunner()
     folders = "any"
 
     def locate(self, root: Path) -> Path | None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from tests.reduce.test_search import CASE
+from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.frontends.python import (
     PythonFrontend,
@@ -85,7 +86,7 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck:
     tree = parse_program(case.input.path.read_bytes())
     assert tree is not None
     made = run_all(case, PythonDocument(tree), luck)
-    function, how = kernel_function(made), kernel_of(made)
+    function, how = kernel_function(made), kernel_of(made.case)
     assert function is not None
     assert how is not None
     assert set(parameters(function)) == {*how.signature, *how.constexprs}
