@@ -22,7 +22,6 @@ from triage.reduce.frontends.python import (
 from triage.reduce.frontends.syntax_tree import (
     PythonDocument,
     kernel_function,
-    kernel_of,
     parameters,
     parse_program,
     undefined_reads,
