@@ -46,7 +46,7 @@ def test_unknown_names_get_suggestions(history: History) -> None:
     timeline = Timeline(history.path)
     with pytest.raises(UnknownCommit, match=r"did you mean iree-3\.5\.0rc20250604\?"):
         timeline.place("iree-3.5.0rc20250605")
-    with pytest.raises(UnknownCommit, match=r"no commit deadbeef .*git fetch --tags"):
+    with pytest.raises(UnknownCommit, match=r"no branch, tag or commit 'deadbeef' .*git fetch --tags"):
         timeline.place("deadbeef")
     for name in ("", "--all", "a\0b", "HEAD\n", "@{-99}", ":/nothing"):
         with pytest.raises(UnknownCommit):

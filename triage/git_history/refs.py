@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlsplit
 
-from triage.git_history.repository import POINTERS, Repository, read_pointers
+from triage.git_history.repository import POINTERS, Repository, read_blocks
 
 _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
 
@@ -25,7 +25,7 @@ class Tag:
 
 
 def read_tags(repository: Repository) -> dict[str, Tag]:
-    """All tags of commits, by name, in git's order."""
+    """Return all tags of commits, by name, in git's order."""
     form = "--format=%(objecttype) %(*objecttype) %(objectname) %(*objectname) %(refname:strip=2)"
     tags: dict[str, Tag] = {}
     for line in repository.ask("for-each-ref", form, "refs/tags").decode("utf-8", "replace").splitlines():
@@ -36,12 +36,12 @@ def read_tags(repository: Repository) -> dict[str, Tag]:
 
 
 def tags_for(version: str, patterns: Iterable[str], lookup: Callable[[str], Tag | None]) -> list[Tag]:
-    """The tags of a version, by patterns such as `v{version}`. They may name different commits."""
+    """Return the tags of a version, by patterns such as `v{version}`. They may name different commits."""
     return [tag for pattern in patterns if (tag := lookup(pattern.format(version=version)))]
 
 
 def day_in(text: str) -> str | None:
-    """The last date in a name or version, as ISO `YYYY-MM-DD`; None without one."""
+    """Return the last date in a name or version, as ISO `YYYY-MM-DD`."""
     for year, month, day in reversed(_DAY.findall(text)):
         try:
             return date(int(year), int(month), int(day)).isoformat()
@@ -55,24 +55,29 @@ _GITLINK = "160000"
 
 @dataclass(frozen=True, slots=True)
 class PinMove:
-    """A change of a pin by one commit, such as an integration of LLVM. None: there is no such pin before or after it."""
+    """A change of a pin by one commit, such as an integration of LLVM."""
 
     path: str
     before: str | None
+    """The pinned commit, unless the commit adds the pin."""
     after: str | None
 
 
 def read_moves(repository: Repository, shas: Iterable[str], path: str) -> dict[str, PinMove]:
-    """The changes of the pin at `path` by commit; commits that do not change it are missing."""
-    answer = repository.ask(*POINTERS, "--", f":(top,literal){path}", lines=list(shas))
-    return {
-        sha: PinMove(path, _pinned(repository, old_mode, old), _pinned(repository, new_mode, new))
-        for sha, changed, (old_mode, new_mode, old, new) in read_pointers(answer.decode("utf-8", "replace"))
-        if changed == path
-    }
+    """Return the changes of the pin at `path` by commit, without commits that do not change it."""
+    answer = repository.ask(*POINTERS, "--", f":(top,literal){path}", lines=list(shas)).decode("utf-8", "replace")
+    moves = {}
+    for sha, words in read_blocks(answer):
+        for change, changed in zip(words[::2], words[1::2], strict=True):
+            if changed == path:
+                modes, objects = change.removeprefix(":").split(" ")[:2], change.split(" ")[2:4]
+                before, after = (_pinned(repository, *pointed) for pointed in zip(modes, objects, strict=True))
+                moves[sha] = PinMove(path, before, after)
+    return moves
 
 
 def _pinned(repository: Repository, mode: str, pointed: str) -> str | None:
+    """Return the commit that a submodule points to, or that stands in a file."""
     if set(mode) == {"0"}:
         return None
     if mode == _GITLINK:
@@ -87,13 +92,13 @@ _SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?([\w.-]+):(?!/)(\S+)")
 
 
 def pull_request(subject: str) -> int | None:
-    """The pull request that a commit's subject names; None without one."""
+    """Return the pull request that a commit's subject names."""
     match = _SQUASHED.search(subject) or _MERGED.match(subject)
     return int(match.group(1)) if match else None
 
 
 def title(subject: str) -> str:
-    """A commit's subject without the number of its pull request at the end."""
+    """Return a commit's subject without the number of its pull request at the end."""
     return _SQUASHED.sub("", subject)
 
 
@@ -120,7 +125,7 @@ class Links:
 
 
 def links_of(remote: str | None) -> Links | None:
-    """The pages of a remote's address, without the user name or token in it; None for a path on this machine."""
+    """Return the pages of a remote's address, without the user name or token in it, unless it is a path on this machine."""
     if remote is None:
         return None
     parts = urlsplit(remote)

@@ -30,7 +30,7 @@ class Repository:
     """Read-only git commands in one repository, found from any folder inside it."""
 
     def __init__(self, path: Path) -> None:
-        """BadInput when `path` is no git repository, EnvironmentFailure when there is no git program."""
+        """BadInput when `path` is not a git repository, EnvironmentFailure when there is no git program."""
         try:
             from git import Repo
             from git.exc import InvalidGitRepositoryError, NoSuchPathError
@@ -56,7 +56,7 @@ class Repository:
         )
 
     def ask(self, *words: str, lines: Sequence[str] = ()) -> bytes:
-        """The output of `git WORDS` with `lines` as its standard input. GitRefused when it fails."""
+        """Return the output of `git WORDS` with `lines` as its standard input. GitRefused when it fails."""
         from git.exc import GitCommandNotFound
 
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
@@ -67,43 +67,30 @@ class Repository:
                 running = self._repo.git.execute(command, istream=source, as_process=True)
             except GitCommandNotFound as error:
                 raise EnvironmentFailure("there is no git program on the PATH") from error
-            process = running.proc  # killed when `running` goes
-            assert process
-            try:
-                answer, message = process.communicate()
-            except BaseException:  # Ctrl-C: GitPython would leave the process running
-                process.kill()
-                process.wait()
-                raise
-        if process.returncode != 0:
+            assert running.proc  # killed when `running` goes
+            answer, message = running.proc.communicate()
+        if running.proc.returncode != 0:
             reason = " ".join(message.decode("utf-8", "replace").split())[:400] or "git gave no reason"
             raise GitRefused(f"git {words[0]} failed in {self.path}: {reason}")
         assert isinstance(answer, bytes)
         return answer
 
     def resolve(self, name: str) -> str:
-        """The full sha of the commit that a sha, branch or tag names. UnknownCommit when there is none."""
+        """Return the full sha of the commit that a sha, branch or tag names. UnknownCommit when there is none."""
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             raise UnknownCommit(f"{name!r} is not the name of a commit")
         try:
             return self.ask("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}").decode().split()[-1]
         except GitRefused as error:
-            raise self._unknown(name, str(error)) from error
-
-    def _unknown(self, name: str, message: str) -> BadInput:
-        if "dubious ownership" in message:
-            return BadInput(message)
-        if not self.ask("rev-list", "--max-count=1", "--all"):
-            return BadInput(f"the repository {self.path} has no commits yet")
-        if "ambiguous" in message:
-            return UnknownCommit(f"several commits of {self.path} begin with {name}: write more of the sha")
-        if _SHA.fullmatch(name):
-            return UnknownCommit(f"there is no commit {name} in {self.path}: {self.fetch_advice}")
-        kinds = ("refs/heads", "refs/tags", "refs/remotes")
-        names = self.ask("for-each-ref", "--format=%(refname:lstrip=2)", *kinds).decode("utf-8", "replace").splitlines()
-        near = get_close_matches(name, names, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]}?" if near else f": {self.fetch_advice}"
-        return UnknownCommit(f"there is no branch, tag or commit {name!r} in {self.path}{hint}")
+            if "dubious ownership" in str(error):
+                raise BadInput(str(error)) from error
+            if not self.ask("rev-list", "--max-count=1", "--all"):
+                raise BadInput(f"the repository {self.path} has no commits yet") from error
+            kinds = ("refs/heads", "refs/tags", "refs/remotes")
+            names = self.ask("for-each-ref", "--format=%(refname:lstrip=2)", *kinds).decode("utf-8", "replace").splitlines()
+            near = [] if _SHA.fullmatch(name) else get_close_matches(name, names, n=1, cutoff=0.6)
+            hint = f"; did you mean {near[0]}?" if near else f": {self.fetch_advice}"
+            raise UnknownCommit(f"there is no branch, tag or commit {name!r} in {self.path}{hint}") from error
 
     @property
     def fetch_advice(self) -> str:
@@ -114,7 +101,7 @@ class Repository:
 
     @property
     def work_tree(self) -> Path | None:
-        """The folder of the checked-out files; None in a bare repository."""
+        """The folder of the checked-out files, unless the repository is bare."""
         folder = self._repo.working_tree_dir
         return Path(folder).resolve() if folder else None
 
@@ -134,7 +121,7 @@ class Repository:
 
     @cached_property
     def remote(self) -> str | None:
-        """The address of `origin`, else of the first remote, rewritten by the user's settings; None without remotes."""
+        """The address of `origin`, else of the first remote, rewritten by the user's settings."""
         names = self.ask("remote").decode("utf-8", "replace").split()
         if not names:
             return None
@@ -163,7 +150,7 @@ MESSAGES = ("log", "-z", "--no-walk=unsorted", "--stdin", "--encoding=UTF-8", "-
 
 
 def read_line(text: str) -> list[Commit]:
-    """The commits in the output of LINE, in its order. ValueError when it is incomplete."""
+    """Return the commits in the output of LINE, in its order. ValueError when it is incomplete."""
     fields = text.split("\0")
     if len(fields) % _FIELDS != 1 or fields[-1]:
         raise ValueError("the log ends within a commit")
@@ -175,11 +162,12 @@ def read_line(text: str) -> list[Commit]:
 
 
 def read_sizes(text: str) -> dict[str, tuple[ChangedFile, ...]]:
-    """The changed files by commit in the output of SIZES. A renamed file is one removed and one added, because both folders
-    show what a commit is about.
+    """Return the changed files by commit in the output of SIZES.
+
+    A renamed file is one removed and one added, because both folders show what a commit is about.
     """
     sizes: dict[str, tuple[ChangedFile, ...]] = {}
-    for sha, entries in _blocks(text):
+    for sha, entries in read_blocks(text):
         rows = (entry.split("\t", 2) for entry in entries)
         # The sizes of a binary file are written as `-`.
         sizes[sha] = tuple(
@@ -188,22 +176,10 @@ def read_sizes(text: str) -> dict[str, tuple[ChangedFile, ...]]:
     return sizes
 
 
-def read_names(text: str) -> dict[str, tuple[ChangedFile, ...]]:
-    """The changed files by commit in the output of NAMES; their sizes are unknown, and 0 here."""
-    return {sha: tuple(ChangedFile(path, 0, 0) for path in entries) for sha, entries in _blocks(text)}
+def read_blocks(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each commit's sha and the words that follow it in the output of SIZES, NAMES or POINTERS.
 
-
-def read_pointers(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Commit, path, and [mode before, mode after, object before, object after] of each change in the output of POINTERS."""
-    for sha, entries in _blocks(text):
-        words = iter(entries)
-        for word in words:
-            yield sha, next(words), word.removeprefix(":").split(" ")[:4]
-
-
-def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Each commit's sha and the words that follow it. An empty word begins a commit: a file may have a name like a sha, but
-    never an empty name.
+    An empty word begins a commit: a file may have a name like a sha, but never an empty name.
     """
     block: list[str] = []
     for word in (*text.split("\0"), ""):

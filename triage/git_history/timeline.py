@@ -11,22 +11,20 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.git_history.refs import Links, Tag, links_of, read_tags
-from triage.git_history.repository import LINE, NAMES, SIZES, GitRefused, Repository, read_line, read_names, read_sizes
+from triage.git_history.repository import LINE, NAMES, SIZES, Repository, read_blocks, read_line, read_sizes
 from triage.model.errors import BadInput
 from triage.model.revision import ChangedFile, Commit
 
 
 @dataclass(frozen=True, slots=True)
 class CommitPosition:
-    """The position of a commit on a timeline, counted from 0 for the oldest.
-
-    Where it is not `exact`, the commit `sha` comes from a branch; the position is that of the newest commit of the timeline
-    that it contains (its merge base).
-    """
+    """The position of a commit on a timeline."""
 
     index: int
+    """Counted from 0 for the oldest. A commit of a branch has that of the newest commit of the timeline in its history."""
     sha: str
     exact: bool = True
+    """Whether the commit itself is on the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +45,15 @@ class CommitRange:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Where the first-parent history of a commit leaves a timeline.
-
-    base: the timeline; index: of the last common commit on it; line: the history that ends in the commit; own: the positions
-    on `line` of the commits that are not on the timeline.
-    """
+    """Where the first-parent history of a commit leaves a timeline."""
 
     base: Timeline
     index: int
+    """Of the last common commit on `base`."""
     line: Timeline
+    """The history that ends in the commit."""
     own: range
+    """The positions on `line` of the commits that are not on `base`."""
 
 
 class Timeline:
@@ -72,40 +69,33 @@ class Timeline:
         self.repository = repository if isinstance(repository, Repository) else Repository(repository)
         self.ref = ref
         self.head = self.repository.resolve(ref)
+        listed = self.repository.ask(*LINE, self.head, "--").decode("utf-8", "replace")
         #: Oldest first, without their files.
-        self.commits: Sequence[Commit] = tuple(
-            read_line(self.repository.ask(*LINE, self.head, "--").decode("utf-8", "replace"))
-        )
+        self.commits: Sequence[Commit] = tuple(read_line(listed))
+        self._at = {commit.sha: index for index, commit in enumerate(self.commits)}
         self._files: dict[str, tuple[ChangedFile, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.commits)
 
-    @cached_property
-    def _at(self) -> dict[str, int]:
-        return {commit.sha: index for index, commit in enumerate(self.commits)}
-
     def place(self, name: str) -> CommitPosition:
-        """The position of a commit, or of the commit that its branch starts from. name: a sha (full or abbreviated), branch
-        or tag.
+        """Return the position of a commit, which is named by a sha (full or abbreviated), branch or tag.
 
         Raises:
             UnknownCommit: the repository has none of that name.
             BadInput: the commit shares no history with the timeline.
         """
-        if name in self._at:
-            return CommitPosition(self._at[name], name)
-        sha = self.repository.resolve(name)
+        sha = name if name in self._at else self.repository.resolve(name)
         if sha in self._at:
             return CommitPosition(self._at[sha], sha)
         # The commits of the timeline that a commit contains are its oldest ones, so that counting the others is enough.
         beyond = int(self.repository.ask("rev-list", "--count", "--first-parent", self.head, f"^{sha}", "--"))
         if beyond >= len(self):
-            raise BadInput(f"{name} has no history in common with {self.ref}{self._advice}")
+            raise BadInput(f"{name} has no history in common with {self.ref}; {self.repository.fetch_advice}")
         return CommitPosition(len(self) - beyond - 1, sha, exact=False)
 
     def fork(self, name: str) -> Fork:
-        """Where the history of a commit leaves the timeline; without commits of its own where the commit is on it.
+        """Return where the history of a commit leaves the timeline. A commit on the timeline has none of its own.
 
         Raises:
             UnknownCommit: the repository has none of that name.
@@ -117,26 +107,24 @@ class Timeline:
         line = Timeline(self.repository, position.sha)
         last = next((index for index in reversed(range(len(line))) if line.commits[index].sha in self._at), None)
         if last is None:
-            raise BadInput(f"{name} has no first-parent history in common with {self.ref}{self._advice}")
+            advice = self.repository.fetch_advice
+            raise BadInput(f"{name} has no first-parent history in common with {self.ref}; {advice}")
         return Fork(self, self._at[line.commits[last].sha], line, range(last + 1, len(line)))
 
-    @property
-    def _advice(self) -> str:
-        return f" ({self.repository.fetch_advice})" if self.repository.is_shallow else ""
-
     def between(self, good: str, bad: str) -> CommitRange:
-        """The commits between two: good excluded, bad included.
+        """Return the commits between two: good excluded, bad included.
 
-        An end on a branch gets the position where its branch starts, which is not exact. BadInput when good is not older
-        than bad; otherwise the errors of `place`.
+        A commit of a branch gets the position where its branch starts. BadInput when good is not older than bad; otherwise the
+        errors of `place`.
         """
         span = CommitRange(self.place(good), self.place(bad))
         if span.indices:
             return span
+        old, new = (f"{name} ({self._brief(end)})" for name, end in ((good, span.good), (bad, span.bad)))
         if span.good.index > span.bad.index:
             raise BadInput(
-                f"the good commit {good} ({self._brief(span.good)}) is newer than the bad commit {bad} "
-                f"({self._brief(span.bad)}): exchange them, or search for the fix with --find fix"
+                f"the good commit {old} is newer than the bad commit {new}: "
+                "exchange them, or search for the fix with --find fix"
             )
         if span.good.exact and span.bad.exact:
             raise BadInput(f"{good} and {bad} are the same commit: {self._brief(span.good)}")
@@ -150,50 +138,45 @@ class Timeline:
         return f"{commit.sha[:10]} of {commit.date[:10]}"
 
     def with_files(self, indices: Iterable[int]) -> tuple[Commit, ...]:
-        """These commits with the files they changed against their first parent, with one call of git for all of them.
+        """Return these commits with the files they changed against their first parent, with one call of git for all of them.
 
         In a clone without file contents the sizes are 0, because computing them would fetch each file.
         """
         wanted = [self.commits[index] for index in indices]
         missing = [commit.sha for commit in wanted if commit.sha not in self._files]
-        if missing:
-            self._files |= dict.fromkeys(missing, ()) | self._changed(missing)
-        return tuple(replace(commit, files=self._files[commit.sha]) for commit in wanted)
-
-    def _changed(self, shas: Sequence[str]) -> dict[str, tuple[ChangedFile, ...]]:
-        if not self.repository.is_partial:
-            try:
-                return read_sizes(self.repository.ask(*SIZES, lines=shas).decode("utf-8", "replace"))
-            except GitRefused:  # a file's content is missing; the names do not need it
-                pass
-        return read_names(self.repository.ask(*NAMES, lines=shas).decode("utf-8", "replace"))
+        if missing and self.repository.is_partial:
+            blocks = read_blocks(self.repository.ask(*NAMES, lines=missing).decode("utf-8", "replace"))
+            self._files |= {sha: tuple(ChangedFile(path, 0, 0) for path in paths) for sha, paths in blocks}
+        elif missing:
+            self._files |= read_sizes(self.repository.ask(*SIZES, lines=missing).decode("utf-8", "replace"))
+        return tuple(replace(commit, files=self._files.get(commit.sha, ())) for commit in wanted)
 
     @cached_property
     def _tags(self) -> dict[str, Tag]:
         return read_tags(self.repository)
 
     def tags(self, pattern: str = "*") -> tuple[Tag, ...]:
-        """The tags whose name matches a shell pattern such as `iree-*rc*`, on the timeline or not."""
+        """Return the tags whose name matches a shell pattern such as `iree-*rc*`, on the timeline or not."""
         return tuple(tag for name, tag in self._tags.items() if fnmatchcase(name, pattern))
 
     def tag(self, name: str) -> Tag | None:
         return self._tags.get(name)
 
     def newest_at(self, when: str) -> int:
-        """The index of the newest commit at or before a date (to its end, UTC) or time. BadInput: all are later."""
-        index = newest_at((commit.date for commit in self.commits), moment(when))
+        """Return the index of the newest commit at or before a date (to its end, UTC) or time. BadInput: all are later."""
+        index = newest_at((commit.date for commit in self.commits), _moment(when))
         if index < 0:
             raise BadInput(f"no commit is as old as {when}: the oldest is of {self.commits[0].date[:10]}")
         return index
 
     @cached_property
     def links(self) -> Links | None:
-        """The repository's pages on the web; None without a remote on the network."""
+        """The repository's pages on the web, unless it has no remote on the network."""
         return links_of(self.repository.remote)
 
 
-def moment(when: str) -> datetime:
-    """The end of a day in UTC, or a time, which is UTC where it has no offset. BadInput when the text is no ISO date."""
+def _moment(when: str) -> datetime:
+    """Return the end of a day in UTC, or a time, which is UTC unless it has an offset. BadInput when it is not an ISO date."""
     with suppress(ValueError):
         return datetime.combine(date.fromisoformat(when), time.max, UTC)
     try:
@@ -204,7 +187,7 @@ def moment(when: str) -> datetime:
 
 
 def newest_at(dates: Iterable[str], when: datetime) -> int:
-    """The index of the newest commit at or before `when`, -1 when all are later. dates: ISO, oldest commit first.
+    """Return the index of the newest commit at or before `when`, or -1 if all are later. dates: ISO, oldest commit first.
 
     A commit with a wrong date must not move the answer far, so that it is the index that the fewest dates contradict.
     """

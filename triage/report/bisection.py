@@ -31,7 +31,7 @@ def branch_facts(branches: Iterable[ReleaseBranch]) -> list[tuple[str, str]]:
     """Return the branches of releases, each with its commits and what they are cherry-picks of."""
     facts = []
     for branch in branches:
-        picks = sum(own.matched_by not in (None, MatchedBy.MERGE.name.lower()) for own in branch.commits)
+        picks = sum(own.matched_by is not None for own in branch.commits)
         lines = [
             f"{branch.name} left the main line at {branch.start.name} ({branch.start.date}): "
             f"{plural(len(branch.commits), 'commit')} of its own, {plural(picks, 'cherry-pick')}"
