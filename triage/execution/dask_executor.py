@@ -23,9 +23,9 @@ from typing import Any
 from uuid import uuid4
 
 from dask import config
-from distributed import Client, Future, KilledWorker, Scheduler, SpecCluster, Worker, WorkerPlugin, get_worker
+from distributed import Client, Future, KilledWorker, LocalCluster, Worker, WorkerPlugin, get_worker
 
-from triage.execution.cache import Record, parse_record, record_json
+from triage.execution.cache import parse_record, record_json
 from triage.execution.engine import Engine, open_engine
 from triage.execution.plan import untestable
 from triage.execution.run_task import RunTask
@@ -50,7 +50,6 @@ _NIGHTLY = re.compile(r"\d+\.\d+")
 _FILE_VALUE = re.compile(r"@(/\S+)")
 _FILE_FLAG = re.compile(r"(?:^|=|@)/")
 _GONE = "the Dask scheduler is gone; run the command again when it is back: finished work is cached"
-_LOOPBACK = {"protocol": "inproc://", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _ATTEMPTS - 1,
     "distributed.scheduler.http.routes": [],
@@ -82,15 +81,8 @@ class Parcel:
     """Where they are on the client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a worker returns."""
-
-    worker: str
-    records: tuple[str, ...] = ()
-    """JSON of the compile, and of the run that followed."""
-    problem: str | None = None
-    """Why there are none."""
+class NotMade(Exception):
+    """A worker cannot make a task. The arguments are the worker and the reason."""
 
 
 @contextmanager
@@ -123,15 +115,9 @@ def _started(address: str | None, jobs: int | None, memory_mb: float) -> Iterato
     if address:
         yield address
         return
-    worker = {"nthreads": jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": {"memory": memory_mb}}
-    with (
-        config.set(_SETTINGS),
-        SpecCluster(
-            scheduler={"cls": Scheduler, "options": _LOOPBACK},
-            workers={0: {"cls": Worker, "options": {**_LOOPBACK, **worker}}},
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-    ):
+    place = {"n_workers": 1, "processes": False, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    worker = {"threads_per_worker": jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": {"memory": memory_mb}}
+    with config.set(_SETTINGS), LocalCluster(**place, **worker) as cluster:
         yield cluster
 
 
@@ -144,9 +130,8 @@ def _check_versions(client: Client) -> None:
         raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
     for worker, answer in answers.items():
         if answer != versions():
-            other = answer if isinstance(answer, str) else f"no version of triage that works: {answer}"
             raise EnvironmentFailure(
-                f"worker {worker} has {other}, and this program is {versions()}; "
+                f"worker {worker} has {answer}, and this program is {versions()}; "
                 "start the workers in an environment with the same versions"
             )
 
@@ -158,7 +143,9 @@ class _Sent:
     job: ProbeJob
     task: Task
     parcel: Parcel
-    needs: Mapping[str, float]
+    needs: dict[str, float]
+    contents: list[Future | bytes] = field(default_factory=list)
+    """Of the parcel's files."""
     problems: dict[str, str] = field(default_factory=dict)
     """Why earlier attempts failed, by worker."""
 
@@ -170,8 +157,6 @@ class DaskCluster:
     client: Client
     plugin: str
     engine: Engine
-    _contents: dict[str, Future] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def slots(self) -> int:
@@ -256,56 +241,46 @@ class DaskCluster:
         case, runner = task.case, task.compiler.run
         needs = {"memory": self.engine.reservation(case), "cores": 1.0}
         needs = {name: min(amount, resources[name]) for name, amount in needs.items() if name in resources}
-        device = runner.device(case, case.run) if case.run and runner else None
-        if device and device not in resources:
-            reason = f"no worker offers the device {device}; start one with --resources {device}=1"
-            return untestable(case, toolchain, Untestable(Cause.TARGET, reason))
-        return _Sent(job, task, parcel, needs | ({device: 1.0} if device else {}))
+        if device := runner.device(case, case.run) if case.run and runner else None:
+            if device not in resources:
+                reason = f"no worker offers the device {device}; start one with --resources {device}=1"
+                return untestable(case, toolchain, Untestable(Cause.TARGET, reason))
+            needs[device] = 1.0
+        return _Sent(job, task, parcel, needs, [self._content(path) for path in parcel.files])
+
+    def _content(self, path: Path) -> Future | bytes:
+        """Return the bytes of a small file. Those of others are a task of their own: Dask sends them once to a worker, and
+        computes them again when it is lost.
+        """
+        content = path.read_bytes()
+        if len(content) <= _SMALL:
+            return content
+        return self.client.submit(bytes, content, key=f"triage-file-{file_sha256(path)}")
 
     def _submit(self, sent: _Sent) -> Future:
         """Send a job to a worker that did not fail at it. Raises EnvironmentFailure where there is none, or after three."""
         others = [worker for worker in self.client.nthreads() if worker not in sent.problems] if sent.problems else None
         if others == [] or len(sent.problems) >= _ATTEMPTS:
             raise EnvironmentFailure("no other worker is left")
-        contents = [self._content(path, is_kept=sent.job.trial is None) for path in sent.parcel.files]
-        needs = dict(sent.needs) or None
-        return self.client.submit(_make_here, self.plugin, sent.parcel, *contents, pure=False, resources=needs, workers=others)
-
-    def _content(self, path: Path, *, is_kept: bool) -> Future | bytes:
-        """Return the bytes of a small file, of others a task of its own, so that the scheduler restores them when their worker
-        dies. The bytes of a file that more jobs read are kept, so that they are sent once.
-        """
-        content = path.read_bytes()
-        if len(content) <= _SMALL:
-            return content
-        digest = file_sha256(path)
-        with self._lock:
-            known = self._contents.get(digest)
-            if known is None or known.status in ("cancelled", "lost", "error"):
-                known = self.client.submit(bytes, content, key=f"triage-file-{digest}-{uuid4().hex}")
-                if is_kept:
-                    self._contents[digest] = known
-        return known
+        options = {"pure": False, "resources": sent.needs or None, "workers": others}
+        return self.client.submit(_make_here, self.plugin, sent.parcel, *sent.contents, **options)
 
     def _received(self, sent: _Sent, future: Future) -> Probe | None:
         """Keep the records of a job that ended, and return its probe; None when another worker has to make it."""
         if future.status in ("cancelled", "lost"):
             raise EnvironmentFailure(_GONE)
-        if future.status != "finished":
-            error = future.exception()
+        if (error := future.exception()) is not None:
             if isinstance(error, KilledWorker):
                 return _failed(sent, "it ended its worker each time")
-            sent.problems[f"attempt {len(sent.problems) + 1}"] = f"{type(error).__name__}: {str(error)[:300]}"
+            attempt, reason = f"attempt {len(sent.problems) + 1}", f"{type(error).__name__}: {str(error)[:300]}"
+            worker, reason = error.args if isinstance(error, NotMade) else (attempt, reason)
+            sent.problems[worker] = reason
             return None
-        answer: Answer = future.result()
-        records: list[Record] = []
-        with suppress(ValueError):
-            records = [parse_record(text) for text in answer.records]
-        probe = sent.task.probe(by_key(*records).get, cached=False)
-        if answer.problem or probe is None:
-            sent.problems[answer.worker] = answer.problem or "it returned no result of the task that it was sent"
+        try:
+            return self.engine.maker.recorded(sent.task, [parse_record(text) for text in future.result()])
+        except ValueError as error:
+            sent.problems[f"attempt {len(sent.problems) + 1}"] = str(error)
             return None
-        return self.engine.maker.recorded(sent.task, records)
 
 
 def _failed(sent: _Sent, reason: str) -> Probe:
@@ -361,10 +336,10 @@ def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
     return replace(case, input=replace(case.input, path=change(case.input.path)), run=run, rules=rules)
 
 
-def _make_here(plugin: str, parcel: Parcel, *contents: bytes) -> Answer:
+def _make_here(plugin: str, parcel: Parcel, *contents: bytes) -> tuple[str, ...]:
     """Make a task on the worker that runs this function. contents: of the parcel's files."""
-    answer: Answer = get_worker().plugins[plugin].answer(parcel, contents)
-    return answer
+    records: tuple[str, ...] = get_worker().plugins[plugin].make(parcel, contents)
+    return records
 
 
 class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
@@ -389,15 +364,15 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
             self._opened = {}
             self._closing.close()
 
-    def answer(self, parcel: Parcel, contents: Sequence[bytes]) -> Answer:
-        """Make a task. A problem of this machine is part of the answer."""
+    def make(self, parcel: Parcel, contents: Sequence[bytes]) -> tuple[str, ...]:
+        """Make a task; return its records as JSON. Raises NotMade for a problem of this machine."""
         try:
             if versions() != self.client:
                 raise EnvironmentFailure(f"it has {versions()}, the client {self.client}")
             with Scratch(open_home() / "delivered").folder() as folder:
-                return Answer(self._address, self._records(parcel, contents, folder))
+                return self._records(parcel, contents, folder)
         except (TriageError, OSError) as error:
-            return Answer(self._address, problem=str(error) or "stopped")
+            raise NotMade(self._address, str(error) or "stopped") from None
 
     def _records(self, parcel: Parcel, contents: Sequence[bytes], folder: Path) -> tuple[str, ...]:
         places: dict[Path, Path] = {}
@@ -419,9 +394,9 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
         if task.key != parcel.key:
             raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
         records = engine.maker.make(task, _Released(get_worker()))
-        outcome = (task.probe(by_key(*records).get, cached=False) or untestable(case, toolchain, _NOTHING)).outcome
-        if isinstance(outcome, Untestable) and outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
-            raise EnvironmentFailure(outcome.reason)
+        probe = task.probe(by_key(*records).get, cached=False)
+        if probe and isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
+            raise EnvironmentFailure(probe.outcome.reason)
         texts = [record_json(record) for record in records]
         for there, here in places.items():
             texts = [text.replace(_quoted(here), _quoted(there)) for text in texts]
@@ -434,9 +409,6 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
             if key not in self._opened:
                 self._opened[key] = self._closing.enter_context(open_engine([case], jobs=1))
             return self._opened[key]
-
-
-_NOTHING = Untestable(Cause.ENVIRONMENT, "it has no result")
 
 
 def _shared(path: Path) -> Path:

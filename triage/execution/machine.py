@@ -6,15 +6,14 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 
 from uv import find_uv_bin
 
-from triage.compilers.base import Compiler, Importer
+from triage.compilers.base import Compiler
 from triage.execution.cache import ResultCache, set_aside_files
 from triage.execution.containment import missing_containment
 from triage.execution.environment import Purpose
@@ -27,7 +26,7 @@ from triage.toolchains.install_cache import stored
 from triage.toolchains.registry import ToolchainRegistry
 
 _ROOM = 2 << 30  # bytes: a handful of toolchains
-_MEMORY = 4 << 30  # bytes: one compile of a small model beside the system
+_MEMORY = 4 << 30  # bytes: one compile of a small model next to the system
 _GIB = 1 << 30
 
 
@@ -35,8 +34,10 @@ class Grade(StrEnum):
     """The result of a check."""
 
     GOOD = "good"
-    WEAK = "weak"  # works with a limitation
-    BROKEN = "broken"  # compiling or installing cannot work
+    WEAK = "weak"
+    """Works with a limitation."""
+    BROKEN = "broken"
+    """Compiling or installing cannot work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,131 +51,98 @@ class MachineCheck:
 
 
 def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
-    """Run all checks. A check that raises is a finding."""
-    checks = [_home(), _disk(), _machine(), _uv(), _address_layout(), _containment()]
+    """Run all checks."""
+    checks = list(_checks_of_machine())
     try:
         home = open_home()
-    except TriageError:
-        return checks
+    except TriageError as error:
+        return [*checks, _broken("home", error, "set TRIAGE_HOME to a folder that you may write to")]
+    checks.insert(0, MachineCheck("home", Grade.GOOD, str(home)))
     registry = ToolchainRegistry(home, compilers, stop=threading.Event())
     for family in compilers:
-        checks.append(_guard(f"{family} releases", partial(_releases, registry, family)))
-        checks.append(_guard(f"{family} installed", partial(_installed, registry, family)))
-    checks.append(_cache(registry))
-    checks.append(_guard("evidence", partial(_evidence, home)))
-    checks.append(_scratch(home))
-    checks += [_onnx(family.onnx_importer) for family in compilers.values() if family.onnx_importer]
+        checks += _checks_of_releases(registry, family)
+    installs = stored(home)
+    damaged = ", ".join(install.folder.name for install in installs if not install.intact)
+    found = f"{len(installs)} toolchains, {sum(install.bytes for install in installs) / _GIB:.1f} GiB"
+    checks.append(_checked("cache", found, f"damaged, will be installed again when used: {damaged}" if damaged else ""))
+    checks.append(_check_of_results(home))
+    left = [str(path) for path in sorted((home / "scratch").glob(f"{LEFT}*"))]
+    found = f"{len(left)} folders that could not be removed" if left else "no compile left files behind"
+    checks.append(_checked("scratch", found, f"remove {', '.join(left[:3])}" if left else ""))
+    for importer in filter(None, (family.onnx_importer for family in compilers.values())):
+        answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
+        reason = answer.stderr.last_line or "it printed no reason"
+        found, advice = ("works", "") if answer.ok else (reason, "`.onnx` inputs will be untestable")
+        checks.append(_checked("ONNX import", found, advice))
     return checks
 
 
-def _guard(name: str, check: Callable[[], MachineCheck]) -> MachineCheck:
-    try:
-        return check()
-    except TriageError as error:
-        return MachineCheck(name, Grade.BROKEN, str(error))
+def _checked(name: str, found: str, advice: str = "") -> MachineCheck:
+    """Return a check, a weak one if there is advice."""
+    return MachineCheck(name, Grade.WEAK if advice else Grade.GOOD, found, advice)
 
 
-def _home() -> MachineCheck:
-    try:
-        return MachineCheck("home", Grade.GOOD, str(open_home()))
-    except TriageError as error:
-        return MachineCheck("home", Grade.BROKEN, str(error), "set TRIAGE_HOME to a folder that you may write to")
+def _broken(name: str, problem: object, advice: str = "") -> MachineCheck:
+    return MachineCheck(name, Grade.BROKEN, str(problem), advice)
 
 
-def _disk() -> MachineCheck:
+def _checks_of_machine() -> Iterator[MachineCheck]:
     folder = home_path()
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    good = free > _ROOM
-    advice = "" if good else "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
-    return MachineCheck("disk", Grade.GOOD if good else Grade.WEAK, f"{free / _GIB:.1f} GiB free", advice)
-
-
-def _machine() -> MachineCheck:
+    advice = "" if free > _ROOM else "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
+    yield _checked("disk", f"{free / _GIB:.1f} GiB free", advice)
     total, available = memory()
-    good = available > _MEMORY
-    advice = "" if good else "large models will be untestable; close something or give a recipe a lower memory limit"
-    found = f"{os.cpu_count()} cores, {available / _GIB:.1f} of {total / _GIB:.1f} GiB available"
-    return MachineCheck("machine", Grade.GOOD if good else Grade.WEAK, found, advice)
-
-
-def _uv() -> MachineCheck:
+    advice = "" if available > _MEMORY else "large models will be untestable; give a recipe a lower memory limit"
+    yield _checked("machine", f"{os.cpu_count()} cores, {available / _GIB:.1f} of {total / _GIB:.1f} GiB available", advice)
     try:
         answer = capture([find_uv_bin(), "--version"], timeout=30, purpose=Purpose.INSTALL)
+        problem = None if answer.ok else answer.stderr.last_line
+        yield _broken("uv", problem, "install this program again") if problem else _checked("uv", answer.stdout.text.strip())
     except FileNotFoundError as error:
-        return MachineCheck("uv", Grade.BROKEN, str(error), "install this program again")
-    if not answer.ok:
-        return MachineCheck("uv", Grade.BROKEN, answer.stderr.last_line, "install this program again")
-    return MachineCheck("uv", Grade.GOOD, answer.stdout.text.strip())
-
-
-def _address_layout() -> MachineCheck:
-    with temporary_folder() as folder:
-        execution = run(["true"], Limits(timeout=10), Path(folder))
-    if execution.randomised:
-        advice = "a container's seccomp profile often forbids fixed addresses"
-        return MachineCheck("address layout", Grade.WEAK, "random: a few verdicts may differ from run to run", advice)
-    return MachineCheck("address layout", Grade.GOOD, "fixed for every compile")
-
-
-def _containment() -> MachineCheck:
-    missing = missing_containment()
-    if not missing:
-        return MachineCheck("containment", Grade.GOOD, "subreaper and marked processes")
+        yield _broken("uv", error, "install this program again")
+    with temporary_folder() as scratch:
+        randomised = run(["true"], Limits(timeout=10), scratch).randomised
+    found = "random: a few verdicts may differ from run to run" if randomised else "fixed for every compile"
+    yield _checked("address layout", found, "a container's seccomp profile often forbids fixed addresses" if randomised else "")
+    missing = ", ".join(missing_containment())
     advice = "a process that leaves its parent may survive its compile; another container runtime or kernel may allow this"
-    return MachineCheck("containment", Grade.WEAK, f"missing: {', '.join(missing)}", advice)
+    yield _checked("containment", f"missing: {missing}" if missing else "subreaper and marked processes", missing and advice)
 
 
-def _releases(registry: ToolchainRegistry, family: str) -> MachineCheck:
-    refs = registry.releases(family)
-    if not refs:
-        return MachineCheck(f"{family} releases", Grade.BROKEN, f"none for this platform at {registry.index.url}")
-    first, last = refs[0].revision.name, refs[-1].revision.name
-    return MachineCheck(f"{family} releases", Grade.GOOD, f"{len(refs)} on the index, {first} to {last}")
-
-
-def _installed(registry: ToolchainRegistry, family: str) -> MachineCheck:
-    check = f"{family} installed"
+def _checks_of_releases(registry: ToolchainRegistry, family: str) -> Iterator[MachineCheck]:
+    name = f"{family} releases"
+    try:
+        refs = [ref.revision.name for ref in registry.releases(family)]
+        none = _broken(name, f"none for this platform at {registry.index.url}")
+        yield _checked(name, f"{len(refs)} on the index, {refs[0]} to {refs[-1]}") if refs else none
+    except TriageError as error:
+        yield _broken(name, error)
+    name = f"{family} installed"
     try:
         ref = registry.resolve("installed", family)
     except EnvironmentFailure:
         installed = registry.installed_releases(family)
         newest = f"{installed[-1].revision.name} the newest" if installed else "installed when first used"
-        return MachineCheck(check, Grade.GOOD, f"{len(installed)} in the cache, {newest}")
-    toolchain = registry.obtain(ref)
-    backends = ", ".join(sorted(toolchain.capabilities.backends))
-    return MachineCheck(check, Grade.GOOD, f"{toolchain.revision.name} with {backends}")
+        yield _checked(name, f"{len(installed)} in the cache, {newest}")
+        return
+    except TriageError as error:
+        yield _broken(name, error)
+        return
+    try:
+        toolchain = registry.obtain(ref)
+        yield _checked(name, f"{toolchain.revision.name} with {', '.join(sorted(toolchain.capabilities.backends))}")
+    except TriageError as error:
+        yield _broken(name, error)
 
 
-def _cache(registry: ToolchainRegistry) -> MachineCheck:
-    installs = stored(registry.home)
-    damaged = [install.folder.name for install in installs if not install.intact]
-    found = f"{len(installs)} toolchains, {sum(install.bytes for install in installs) / _GIB:.1f} GiB"
-    advice = f"damaged, will be installed again when used: {', '.join(damaged)}" if damaged else ""
-    return MachineCheck("cache", Grade.WEAK if damaged else Grade.GOOD, found, advice)
-
-
-def _evidence(home: Path) -> MachineCheck:
-    store = ResultCache(home / "evidence.db")
-    count = store.count()
-    store.close()
-    damaged = set_aside_files(home / "evidence.db")
-    advice = f"set aside as damaged, may be removed: {', '.join(path.name for path in damaged)}" if damaged else ""
-    return MachineCheck("evidence", Grade.WEAK if damaged else Grade.GOOD, f"{count} results", advice)
-
-
-def _scratch(home: Path) -> MachineCheck:
-    left = sorted((home / "scratch").glob(f"{LEFT}*"))
-    if not left:
-        return MachineCheck("scratch", Grade.GOOD, "no compile left files behind")
-    names = ", ".join(map(str, left[:3])) + (" and others" if len(left) > 3 else "")
-    return MachineCheck("scratch", Grade.WEAK, f"{len(left)} folders that could not be removed", f"remove {names}")
-
-
-def _onnx(importer: Importer) -> MachineCheck:
-    answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
-    if answer.ok:
-        return MachineCheck("ONNX import", Grade.GOOD, "works")
-    reason = answer.stderr.last_line or "it printed no reason"
-    return MachineCheck("ONNX import", Grade.WEAK, reason, "`.onnx` inputs will be untestable")
+def _check_of_results(home: Path) -> MachineCheck:
+    try:
+        cache = ResultCache(home / "evidence.db")
+        count = cache.count()
+        cache.close()
+    except TriageError as error:
+        return _broken("evidence", error)
+    damaged = ", ".join(path.name for path in set_aside_files(home / "evidence.db"))
+    return _checked("evidence", f"{count} results", f"set aside as damaged, may be removed: {damaged}" if damaged else "")

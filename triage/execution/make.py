@@ -62,9 +62,13 @@ class Maker:
         return self.recorded(task, self.make(task, stop, on_output))
 
     def recorded(self, task: Task, records: Sequence[Record]) -> Probe:
-        """Judge the new records of a task, and keep those for which the machine is not to blame."""
+        """Judge the new records of a task, and keep those for which the machine is not to blame.
+
+        Raises ValueError when they are records of another task.
+        """
         probe = task.probe(by_key(*records).get, cached=False)
-        assert probe  # the maker records every stage
+        if probe is None:
+            raise ValueError("it returned no result of the task that it was sent")
         is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
         # One run of a reference does not prove that a program never ends.
         is_unsure = isinstance(task.run, RunTask) and task.run.kept and records[-1].execution.ending is Ending.TIMED_OUT
