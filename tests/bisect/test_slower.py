@@ -59,9 +59,6 @@ class InventedCompiles:
     def registry(self) -> Any:
         return SimpleNamespace(obtain=lambda ref: ref)
 
-    def probe_on(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
-        return self.probe(case, ref, fresh=fresh)
-
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
         assert fresh
         self.made.append(ref.revision.name)

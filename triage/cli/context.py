@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triage.classify import packaged_rules
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families, suite_reader
 from triage.execution.engine import Engine, open_engine
 from triage.execution.judge import rules_of
-from triage.execution.scheduler import Cluster
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.loader import load_recipes
 from triage.toolchains.home import home_path
 from triage.toolchains.registry import ToolchainRef
+
+if TYPE_CHECKING:  # slow to import
+    from triage.execution.dask_executor import DaskCluster
 
 
 @contextmanager
@@ -37,39 +40,42 @@ def open_runner(app: AppContext, cases: Sequence[Case], jobs: int | None = None,
         open_engine(cases, progress=progress, **options) as engine,
         ExitStack() as closing,
     ):
-        engine.connect = _connection(app, engine, jobs, closing)
+        _use_cluster(app, engine, jobs, closing)
         yield engine
 
 
-def _connection(app: AppContext, engine: Engine, jobs: int | None, closing: ExitStack) -> Callable[[], Cluster] | None:
-    """Return what connects to the cluster that --executor or TRIAGE_EXECUTOR names, once; None without a cluster.
+def _use_cluster(app: AppContext, engine: Engine, jobs: int | None, closing: ExitStack) -> None:
+    """Let an engine make tasks on the cluster that --executor or TRIAGE_EXECUTOR names, if they name one.
 
-    Raises BadInput for another name. Closing the stack ends the connection.
+    It connects with the first task. Raises BadInput for another name. Closing the stack ends the connection.
     """
     name, _, address = (app.executor or os.environ.get("TRIAGE_EXECUTOR") or "local").partition(":")
     if name not in ("local", "dask") or (name == "local" and address):
         raise BadInput(f"--executor {app.executor or name!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
     if name == "local":
-        return None
-    lock, connected = threading.Lock(), list[Cluster]()
+        return
+    lock = threading.Lock()
 
-    def connect() -> Cluster:
+    @cache
+    def connect() -> DaskCluster:
+        try:
+            from triage.execution.dask_executor import open_cluster
+        except ImportError as error:
+            advice = f"pip install 'iree-triage[cluster]' ({error})"
+            raise BadInput(f"--executor dask needs an extra: {advice}") from error
+        if address and not address.startswith("tls://"):
+            print_stderr(
+                f"{address} is not protected: whoever reaches it can run programs on its workers; "
+                "use tls://, or a network that is closed to others"
+            )
+        return closing.enter_context(open_cluster(address or None, jobs, engine))
+
+    def cluster() -> DaskCluster:
         with lock:
-            if not connected:
-                try:
-                    from triage.execution.dask_executor import open_cluster
-                except ImportError as error:
-                    advice = f"pip install 'iree-triage[cluster]' ({error})"
-                    raise BadInput(f"--executor dask needs an extra: {advice}") from error
-                if address and not address.startswith("tls://"):
-                    print_stderr(
-                        f"{address} is not protected: whoever reaches it can run programs on its workers; "
-                        "use tls://, or a network that is closed to others"
-                    )
-                connected.append(closing.enter_context(open_cluster(address or None, jobs, engine)))
-            return connected[0]
+            return connect()
 
-    return connect
+    engine.slots = lambda: cluster().slots
+    engine.maker.elsewhere = lambda task, stop: cluster().make(task, stop)
 
 
 def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:

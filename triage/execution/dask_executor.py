@@ -12,27 +12,23 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
 from dask import config
-from distributed import Client, Future, KilledWorker, LocalCluster, Worker, WorkerPlugin, get_worker
+from distributed import Client, Future, KilledWorker, Scheduler, SpecCluster, Worker, WorkerPlugin, get_worker
 
-from triage.execution.cache import parse_record, record_json
+from triage.execution.cache import Record, parse_record, record_json
 from triage.execution.engine import Engine, open_engine
-from triage.execution.plan import untestable
+from triage.execution.process import StopSignal
 from triage.execution.run_task import RunTask
-from triage.execution.scheduler import ProbeJob, Trial
-from triage.execution.scheduler import Scheduler as LocalScheduler
 from triage.execution.scratch import Scratch
-from triage.execution.task import Task, by_key
+from triage.execution.task import Naming, Task, by_key
 from triage.model.case import Case, Input, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
@@ -44,12 +40,13 @@ from triage.toolchains.registry import ToolchainRef
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
 _LARGEST = 64 << 20  # bytes of a file that travels
 _SMALL = 64 << 10  # bytes of a file that travels with each job
-_TICK = 0.1  # seconds between looks at the stop signal
+_TICK = 0.2  # seconds between looks at the stop signal
 _CONNECT = 30.0  # seconds to find the scheduler
 _NIGHTLY = re.compile(r"\d+\.\d+")
 _FILE_VALUE = re.compile(r"@(/\S+)")
 _FILE_FLAG = re.compile(r"(?:^|=|@)/")
 _GONE = "the Dask scheduler is gone; run the command again when it is back: finished work is cached"
+_LOOPBACK = {"protocol": "inproc://", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _ATTEMPTS - 1,
     "distributed.scheduler.http.routes": [],
@@ -76,13 +73,14 @@ class Parcel:
     """The digest of the toolchain's files."""
     key: str
     """Of the task, which the worker's must have too."""
-    trial: Trial | None
+    variant: str
+    naming: Naming | None
     files: tuple[Path, ...]
     """Where they are on the client."""
 
 
 class NotMade(Exception):
-    """A worker cannot make a task. The arguments are the worker and the reason."""
+    """A worker cannot make a task. The arguments are the worker, empty where it is not known, and the reason."""
 
 
 @contextmanager
@@ -115,9 +113,15 @@ def _started(address: str | None, jobs: int | None, memory_mb: float) -> Iterato
     if address:
         yield address
         return
-    place = {"n_workers": 1, "processes": False, "dashboard_address": None, "silence_logs": logging.CRITICAL}
-    worker = {"threads_per_worker": jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": {"memory": memory_mb}}
-    with config.set(_SETTINGS), LocalCluster(**place, **worker) as cluster:
+    worker = {"nthreads": jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": {"memory": memory_mb}}
+    with (
+        config.set(_SETTINGS),
+        SpecCluster(
+            scheduler={"cls": Scheduler, "options": _LOOPBACK},
+            workers={0: {"cls": Worker, "options": {**_LOOPBACK, **worker}}},
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+    ):
         yield cluster
 
 
@@ -137,116 +141,86 @@ def _check_versions(client: Client) -> None:
 
 
 @dataclass
-class _Sent:
-    """A job that a worker makes."""
-
-    job: ProbeJob
-    task: Task
-    parcel: Parcel
-    needs: dict[str, float]
-    contents: list[Future | bytes] = field(default_factory=list)
-    """Of the parcel's files."""
-    problems: dict[str, str] = field(default_factory=dict)
-    """Why earlier attempts failed, by worker."""
-
-
-@dataclass
 class DaskCluster:
-    """The connection to a scheduler whose workers have the plugin. It makes the probes of searches, of several at once."""
+    """The connection to a scheduler whose workers have the plugin. Safe for several threads."""
 
     client: Client
     plugin: str
     engine: Engine
+    _resources: dict[str, float] = field(default_factory=dict)
+    """The largest amount that a worker has of each."""
 
     @property
     def slots(self) -> int:
-        """How many probes are made at once."""
+        """How many tasks are made at once."""
         return sum(self.client.nthreads().values())
 
-    def run(self, jobs: Sequence[ProbeJob], here: LocalScheduler) -> Iterator[Probe]:
-        """Yield the probes as they are ready, one for each job; those that cannot be sent are made `here`. An error, Ctrl-C and
-        closing the iterator end what runs.
+    def make(self, task: Task, stop: StopSignal) -> list[Record] | Untestable | None:
+        """Make a task on a worker, on another one if it fails there; None for one that only the client can make.
+
+        Raises:
+            EnvironmentFailure: the scheduler is gone.
+            Interrupted: `stop` is set.
         """
-        flying: dict[Future, _Sent] = {}
-        done: SimpleQueue[Future] = SimpleQueue()
-        local: list[ProbeJob] = []
-        signals = [self.engine.stop, *(job.cancelled for job in jobs if job.cancelled)]
-        resources = self._resources()
-        pool = ThreadPoolExecutor(os.cpu_count() or 1)
-
-        def send(sent: _Sent) -> None:
-            future = self._submit(sent)
-            flying[future] = sent
-            future.add_done_callback(done.put)
-
-        try:
-            for preparing in [pool.submit(self._prepared, job, resources) for job in jobs]:
-                ready = preparing.result()
-                if isinstance(ready, Probe):
-                    yield ready
-                elif isinstance(ready, ProbeJob):
-                    local.append(ready)
-                else:
-                    send(ready)
-            while flying:
-                try:
-                    future = done.get(timeout=_TICK)
-                except Empty:
-                    if any(signal.is_set() for signal in signals):
-                        raise Interrupted("stopped") from None
-                    continue
-                sent = flying.pop(future)
-                probe = self._received(sent, future)
-                if probe is None:
-                    try:
-                        send(sent)
-                        continue
-                    except EnvironmentFailure:  # no other worker is left
-                        probe = _failed(sent, "; ".join(f"{name}: {why}" for name, why in sent.problems.items()))
-                yield probe
-        except BaseException as error:
-            here.stop.set()
-            with suppress(Exception):
-                self.client.cancel(list(flying), force=True)
-            if self.client.status != "running" and not isinstance(error, Interrupted | KeyboardInterrupt):
-                raise EnvironmentFailure(_GONE) from error
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-        yield from here.run(local) if local else ()
-
-    def _resources(self) -> dict[str, float]:
-        """Return the largest amount that a worker has of each resource."""
-        workers = [worker["resources"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-        return {name: max(worker.get(name, 0.0) for worker in workers) for worker in workers for name in worker}
-
-    def _prepared(self, job: ProbeJob, resources: Mapping[str, float]) -> Probe | ProbeJob | _Sent:
-        """Return the probe of a job where it is known, the job itself where only this machine can make it, or what to send."""
-        rev = _rev_of(job.ref)
-        if rev is None or job.here or job.footprint:
-            return job
-        try:
-            toolchain = self.engine.registry.obtain(job.ref)
-        except EnvironmentFailure:
-            return job  # the local scheduler says why
-        task = self.engine.planner.plan(job.case, toolchain)
-        if isinstance(task, Probe):
-            return task
-        task = task.trial(job.trial.naming, job.trial.attempt) if job.trial else task
-        if not job.fresh and (known := self.engine.maker.known(task, job.after)):
-            return known
-        parcel = _packed(task, rev, job.trial)
+        parcel = self._packed(task)
         if parcel is None:
-            return job
+            return None
         case, runner = task.case, task.compiler.run
-        needs = {"memory": self.engine.reservation(case), "cores": 1.0}
-        needs = {name: min(amount, resources[name]) for name, amount in needs.items() if name in resources}
-        if device := runner.device(case, case.run) if case.run and runner else None:
-            if device not in resources:
-                reason = f"no worker offers the device {device}; start one with --resources {device}=1"
-                return untestable(case, toolchain, Untestable(Cause.TARGET, reason))
-            needs[device] = 1.0
-        return _Sent(job, task, parcel, needs, [self._content(path) for path in parcel.files])
+        device = runner.device(case, case.run) if case.run and runner else None
+        if not self._resources or (device and device not in self._resources):
+            workers = [worker["resources"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+            self._resources = {name: max(worker.get(name, 0.0) for worker in workers) for each in workers for name in each}
+        if device and device not in self._resources:
+            reason = f"no worker offers the device {device}; start one with --resources {device}=1"
+            return Untestable(Cause.TARGET, reason)
+        needs = {"memory": self.engine.reservation(case), "cores": 1.0} | ({device: 1.0} if device else {})
+        needs = {name: min(amount, self._resources[name]) for name, amount in needs.items() if name in self._resources}
+        problems: dict[str, str] = {}  # by worker
+        try:
+            contents = [self._content(path) for path in parcel.files]
+            while len(problems) < _ATTEMPTS:
+                others = [worker for worker in self.client.nthreads() if worker not in problems] if problems else None
+                if others == []:
+                    break
+                options = {"pure": False, "resources": needs or None, "workers": others}
+                future = self.client.submit(_make_here, self.plugin, parcel, *contents, **options)
+                try:
+                    return self._received(future, task, stop)
+                except NotMade as problem:
+                    worker, reason = problem.args
+                    problems[worker or f"attempt {len(problems) + 1}"] = reason
+                except KilledWorker:
+                    problems = {"each time": "it ended its worker"}
+                    break
+        except Exception as error:
+            if self.client.status == "running" or isinstance(error, Interrupted):
+                raise
+            raise EnvironmentFailure(_GONE) from error
+        reasons = "; ".join(f"{worker}: {reason}" for worker, reason in problems.items())
+        return Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
+
+    def _received(self, future: Future, task: Task, stop: StopSignal) -> list[Record]:
+        """Wait for the records of a task. Raises NotMade when another worker has to make it."""
+        ended = threading.Event()
+        future.add_done_callback(lambda _: ended.set())
+        while not ended.wait(_TICK):
+            if stop.is_set():
+                future.cancel(force=True)
+                raise Interrupted("stopped")
+        if future.status in ("cancelled", "lost"):
+            raise EnvironmentFailure(_GONE)
+        error = future.exception()
+        if isinstance(error, NotMade | KilledWorker):
+            raise error
+        if error is not None:
+            raise NotMade("", f"{type(error).__name__}: {str(error)[:300]}")
+        try:
+            records = [parse_record(text) for text in future.result()]
+        except ValueError as problem:
+            raise NotMade("", str(problem)) from None
+        if task.probe(by_key(*records).get, cached=False) is None:
+            raise NotMade("", "it returned no result of the task that it was sent")
+        return records
 
     def _content(self, path: Path) -> Future | bytes:
         """Return the bytes of a small file. Those of others are a task of their own: Dask sends them once to a worker, and
@@ -257,35 +231,30 @@ class DaskCluster:
             return content
         return self.client.submit(bytes, content, key=f"triage-file-{file_sha256(path)}")
 
-    def _submit(self, sent: _Sent) -> Future:
-        """Send a job to a worker that did not fail at it. Raises EnvironmentFailure where there is none, or after three."""
-        others = [worker for worker in self.client.nthreads() if worker not in sent.problems] if sent.problems else None
-        if others == [] or len(sent.problems) >= _ATTEMPTS:
-            raise EnvironmentFailure("no other worker is left")
-        options = {"pure": False, "resources": sent.needs or None, "workers": others}
-        return self.client.submit(_make_here, self.plugin, sent.parcel, *sent.contents, **options)
+    def _packed(self, task: Task) -> Parcel | None:
+        """Return a task as data; None for one that only this machine can make."""
+        ref = self.engine.registry.ref_of(task.toolchain)
+        rev = _rev_of(ref) if ref else None
+        case, run = task.case, task.case.run
+        if rev is None or (run and (run.measured or run.reference or run.libraries)):
+            return None  # it is measured, or needs the result of another compile
+        if any(map(_FILE_FLAG.search, [*(flag.text for flag in case.flags), *(run.flags if run else ())])):
+            return None  # a flag names a file
+        generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
+        source = Input(task.prepared.path, InputKind.MLIR) if generated else case.input
+        run = task.run.spec if isinstance(task.run, RunTask) else run
+        files: list[Path] = []
 
-    def _received(self, sent: _Sent, future: Future) -> Probe | None:
-        """Keep the records of a job that ended, and return its probe; None when another worker has to make it."""
-        if future.status in ("cancelled", "lost"):
-            raise EnvironmentFailure(_GONE)
-        if (error := future.exception()) is not None:
-            if isinstance(error, KilledWorker):
-                return _failed(sent, "it ended its worker each time")
-            attempt, reason = f"attempt {len(sent.problems) + 1}", f"{type(error).__name__}: {str(error)[:300]}"
-            worker, reason = error.args if isinstance(error, NotMade) else (attempt, reason)
-            sent.problems[worker] = reason
-            return None
+        def noted(path: Path) -> Path:
+            files.append(path)
+            return path.absolute()
+
         try:
-            return self.engine.maker.recorded(sent.task, [parse_record(text) for text in future.result()])
-        except ValueError as error:
-            sent.problems[f"attempt {len(sent.problems) + 1}"] = str(error)
+            case = _with_paths(replace(case, input=source, run=run, artifacts=()), noted)
+            small = tuple(path for path in dict.fromkeys(files) if path.stat().st_size <= _LARGEST)
+        except OSError:
             return None
-
-
-def _failed(sent: _Sent, reason: str) -> Probe:
-    outcome = Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reason}")
-    return untestable(sent.job.case, sent.task.toolchain, outcome)
+        return Parcel(case, task.toolchain.family, rev, task.toolchain.identity, task.key, task.variant, task.naming, small)
 
 
 def _rev_of(ref: ToolchainRef) -> str | None:
@@ -295,31 +264,6 @@ def _rev_of(ref: ToolchainRef) -> str | None:
     if ref.path is not None:
         return f"path:{ref.path}"
     return ref.revision.name if _NIGHTLY.match(ref.revision.name) else None
-
-
-def _packed(task: Task, rev: str, trial: Trial | None) -> Parcel | None:
-    """Return a task as data; None for one that only this machine can make."""
-    case, run = task.case, task.case.run
-    if run and (run.measured or run.reference or run.libraries):
-        return None  # it is measured, or needs the result of another compile
-    if any(map(_FILE_FLAG.search, [*(flag.text for flag in case.flags), *(run.flags if run else ())])):
-        return None  # a flag names a file
-    generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
-    source = Input(task.prepared.path, InputKind.MLIR) if generated else case.input
-    run = task.run.spec if isinstance(task.run, RunTask) else run
-    case = replace(case, input=source, run=run, artifacts=())
-    files: list[Path] = []
-
-    def noted(path: Path) -> Path:
-        files.append(path)
-        return path.absolute()
-
-    try:
-        case = _with_paths(case, noted)
-        small = tuple(path for path in dict.fromkeys(files) if path.stat().st_size <= _LARGEST)
-    except OSError:
-        return None
-    return Parcel(case, task.toolchain.family, rev, task.toolchain.identity, task.key, trial, small)
 
 
 def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
@@ -390,7 +334,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
         if isinstance(task, Probe):
             assert isinstance(task.outcome, Untestable)
             raise EnvironmentFailure(task.outcome.reason)
-        task = task.trial(parcel.trial.naming, parcel.trial.attempt) if parcel.trial else task
+        task = replace(task, variant=parcel.variant, naming=parcel.naming)
         if task.key != parcel.key:
             raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
         records = engine.maker.make(task, _Released(get_worker()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import shlex
 import threading
@@ -23,12 +24,12 @@ from triage.execution.inputs import Inputs
 from triage.execution.judge import MetricThreshold
 from triage.execution.make import Maker, state_of
 from triage.execution.onnx_import import OnnxImporters
-from triage.execution.plan import Planner, untestable
+from triage.execution.plan import Planner
 from triage.execution.process import StopSignal, memory
-from triage.execution.scheduler import Cluster, ProbeJob, Scheduler, Trial, key_of_ref
+from triage.execution.scheduler import ProbeJob, Scheduler, key_of_ref
 from triage.execution.scratch import Scratch
 from triage.execution.shared_cache import SharedCache
-from triage.execution.task import Naming, Task, by_key
+from triage.execution.task import Naming, Task, by_key, untestable
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Execution
@@ -79,37 +80,37 @@ class Engine:
         """
         home = registry.home
         self.registry, self.compilers, self.cache, self.inputs, self.stop = registry, compilers, cache, inputs, stop
-        self.maker = Maker(cache, Scratch(home / "scratch", warn), stop, warn, home / "measured.lock")
-        self.planner = Planner(registry, compilers, inputs, self.maker)
         self.local_jobs = jobs or os.cpu_count() or 1
+        free, scratch = threading.BoundedSemaphore(self.local_jobs), Scratch(home / "scratch", warn)
+        self.maker = Maker(cache, scratch, stop, warn, home / "measured.lock", free)
+        self.planner = Planner(registry, compilers, inputs, self.maker)
         self.progress = progress or Silent()
         self.threshold: MetricThreshold | RunJudge | None = None
         self.after = after
         self.compiles = 0
         """Made so far, cached answers not counted."""
-        self.connect: Callable[[], Cluster] | None = None
-        """Connects to a cluster, when the first job needs it."""
+        self.slots: Callable[[], int] | None = None
+        """Returns how many compiles a cluster makes at once; connects to it."""
         self.memory_mb = memory().available * _USABLE / (1 << 20)
         self.given_jobs = jobs
-        self._free = threading.BoundedSemaphore(self.local_jobs)  # for trials that a cluster cannot make
         self._installed: set[tuple[str, str]] = set()
 
     @property
     def jobs(self) -> int:
         """How many compiles run at once. Connects to the cluster, if there is one."""
-        return self.given_jobs or (self.connect().slots if self.connect else self.local_jobs)
+        return self.given_jobs or (self.slots() if self.slots else self.local_jobs)
 
     def with_threshold(self, threshold: MetricThreshold | RunJudge) -> Engine:
         """Return an engine here for which a number above the threshold is a failure. Programs are measured one at a time."""
         engine = copy.copy(self)
-        engine.threshold, engine.connect, engine.compiles = threshold, None, 0
+        engine.threshold, engine.slots, engine.compiles = threshold, None, 0
         engine.local_jobs = engine.given_jobs = self.local_jobs if isinstance(threshold, MetricThreshold) else 1
         return engine
 
-    def probe_on(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, after: int = 0) -> Probe:
+    def probe_on(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, after: int = 0, here: bool = False) -> Probe:
         """Return the outcome of a case on a toolchain; see `Maker.run`."""
         task = self.planner.plan(case, toolchain)
-        return task if isinstance(task, Probe) else self.maker.run(task, fresh=fresh, after=after)
+        return task if isinstance(task, Probe) else self.maker.run(task, fresh=fresh, after=after, here=here)
 
     def known_on(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
         """Return what the cache knows of a case on a toolchain. Compiles nothing."""
@@ -128,24 +129,14 @@ class Engine:
     ) -> Probe:
         """Compile a case once, without repeating doubtful endings, run it where it is run, and record it apart from probes.
 
-        This is for a search that tries many programs and probes only its result in full. On a cluster, if there is one, unless
-        `here` is set or the case is run as well. attempt: number of the repetition, each of which is cached by itself;
-        cancelled: ends the compile early, with Interrupted.
+        This is for a search that tries many programs and probes only its result in full. attempt: number of the repetition,
+        each of which is cached by itself; cancelled: ends the compile early, with Interrupted; here: not on a cluster.
         """
-        ref = self.registry.ref_of(toolchain)
-        if here or self.connect is None or ref is None or case.run:
-            return self._trial(case, toolchain, Trial(naming, attempt), cancelled)
-        job = ProbeJob(case, ref, trial=Trial(naming, attempt), cancelled=cancelled)
-        # A stop signal of its own, because the end of one trial does not end the others.
-        [probe] = self.connect().run([job], self._scheduler(threading.Event(), jobs=1))
-        return probe
-
-    def _trial(self, case: Case, toolchain: Toolchain, trial: Trial, cancelled: StopSignal | None) -> Probe:
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
             return task
-        task = task.trial(trial.naming, trial.attempt)
-        return self.maker.known(task) or self.maker.made(task, cancelled)
+        task = task.trial(naming, attempt)
+        return self.maker.known(task) or self.maker.made(task, cancelled, here=here)
 
     def observe(
         self,
@@ -265,11 +256,10 @@ class Engine:
                 continue
             recalled += 1
             yield probe
-        scheduler = self._scheduler(self.stop, self.local_jobs)
-        if unknown and self.connect and not all(job.here for job in unknown):
-            yield from self.connect().run(unknown, scheduler)
-        else:
-            yield from scheduler.run(unknown)
+        count, memory_mb = self.local_jobs, self.memory_mb
+        if unknown and self.slots and not all(job.here for job in unknown):
+            count, memory_mb = self.jobs, math.inf
+        yield from Scheduler(self.registry.obtain, self._probe, self.reservation, self.stop, count, memory_mb).run(unknown)
 
     def recall(self, job: ProbeJob) -> Probe | None:
         """Return what the cache knows of a job. Installs and compiles nothing."""
@@ -302,15 +292,9 @@ class Engine:
         last = self.cache.last_peak_mb(case.name)
         return min(limit, max(_LEAST_MB, last * _HEADROOM)) if last else limit
 
-    def _scheduler(self, stop: threading.Event, jobs: int) -> Scheduler:
-        return Scheduler(self.registry.obtain, self._probe, self.reservation, stop, jobs, self.memory_mb)
-
     def _probe(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         """Make one probe. A defect of this program that a case brings out makes that case untestable, not the others."""
         try:
-            if job.trial:
-                with self._free:
-                    return self._trial(job.case, toolchain, job.trial, job.cancelled)
             return self._judged(job, toolchain)
         except (TriageError, OSError):
             raise
@@ -326,15 +310,16 @@ class Engine:
 
     def _judged(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         if self.threshold is not None and not isinstance(self.threshold, MetricThreshold):
-            probe = self.probe_on(replace(job.case, run=None), toolchain, after=job.after)
+            probe = self.probe_on(replace(job.case, run=None), toolchain, after=job.after, here=True)
             return self.threshold.judge(replace(probe, case=job.case), job.ref)
-        probe = self.probe_on(job.case, toolchain, fresh=job.fresh, after=job.after)
+        here = job.here or self.threshold is not None
+        probe = self.probe_on(job.case, toolchain, fresh=job.fresh, after=job.after, here=here)
         if job.footprint and isinstance(probe.outcome, Compiled):
             metrics = {**probe.measured.metrics, **self.footprint(job.case, toolchain)}
             probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
         if self.threshold is None:
             return probe
-        return self.threshold.read(probe, lambda: self.probe_on(job.case, toolchain, fresh=True))
+        return self.threshold.read(probe, lambda: self.probe_on(job.case, toolchain, fresh=True, here=True))
 
 
 @contextmanager

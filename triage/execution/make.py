@@ -20,7 +20,7 @@ from triage.execution.judge import DISPATCHES, judge, needs_pass, rules_of
 from triage.execution.process import StopSignal, run
 from triage.execution.run_task import RunTask
 from triage.execution.scratch import Scratch
-from triage.execution.task import Naming, Task, by_key
+from triage.execution.task import Naming, Task, by_key, untestable
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
@@ -30,7 +30,7 @@ from triage.toolchains.home import lock_file
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Maker:
     """Makes tasks. Safe for several threads."""
 
@@ -41,6 +41,10 @@ class Maker:
     """Receives what the user must know about a compiler's own output."""
     measuring: Path
     """The lock of measured runs: nothing else is measured meanwhile, by any process that uses this home."""
+    free: threading.BoundedSemaphore
+    """Of the cores that compile at once."""
+    elsewhere: Callable[[Task, StopSignal], list[Record] | Untestable | None] | None = None
+    """Makes a task on another machine; returns None for one that only this machine can make."""
     _locks: defaultdict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -48,27 +52,38 @@ class Maker:
         """Return the outcome of a task from the cache. after: number of the last cached result to ignore."""
         return task.probe(lambda key: self.cache.find(key, after), cached=True)
 
-    def run(self, task: Task, *, fresh: bool = False, after: int = 0) -> Probe:
-        """Return the outcome of a task, from the cache where it is known, unless `fresh`; see `known`.
+    def run(self, task: Task, *, fresh: bool = False, after: int = 0, here: bool = False) -> Probe:
+        """Return the outcome of a task, from the cache where it is known, unless `fresh`; see `known` and `made`.
 
         Raises Interrupted when the stop signal is set; nothing is recorded then.
         """
         if fresh:
-            return self.made(task)
+            return self.made(task, here=here)
         with self._locks[task.key]:
-            return self.known(task, after) or self.made(task)
+            return self.known(task, after) or self.made(task, here=here)
 
-    def made(self, task: Task, stop: StopSignal | None = None, on_output: Callable[[Path], None] | None = None) -> Probe:
-        return self.recorded(task, self.make(task, stop, on_output))
+    def made(
+        self,
+        task: Task,
+        stop: StopSignal | None = None,
+        on_output: Callable[[Path], None] | None = None,
+        *,
+        here: bool = False,
+    ) -> Probe:
+        """Make a task, elsewhere unless `here` is set, and keep the records for which the machine is not to blame.
 
-    def recorded(self, task: Task, records: Sequence[Record]) -> Probe:
-        """Judge the new records of a task, and keep those for which the machine is not to blame.
-
-        Raises ValueError when they are records of another task.
+        stop: ends it early; on_output: receives the path of what the compile wrote, before it is removed.
         """
+        records: list[Record] | Untestable | None = None
+        if self.elsewhere and not (here or on_output):
+            records = self.elsewhere(task, AnyOf(self.stop, stop))
+        if records is None:
+            with self.free:
+                records = self.make(task, stop, on_output)
+        if isinstance(records, Untestable):
+            return untestable(task.case, task.toolchain, records)
         probe = task.probe(by_key(*records).get, cached=False)
-        if probe is None:
-            raise ValueError("it returned no result of the task that it was sent")
+        assert probe  # every stage has a record
         is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
         # One run of a reference does not prove that a program never ends.
         is_unsure = isinstance(task.run, RunTask) and task.run.kept and records[-1].execution.ending is Ending.TIMED_OUT
@@ -76,10 +91,7 @@ class Maker:
         return probe
 
     def make(self, task: Task, stop: StopSignal | None = None, on_output: Callable[[Path], None] | None = None) -> list[Record]:
-        """Compile, run the program if there is one, and return a record of each.
-
-        stop: ends it early; on_output: receives the path of what the compile wrote, before it is removed.
-        """
+        """Compile here, run the program if there is one, and return a record of each; see `made`."""
         either = AnyOf(self.stop, stop)
         ran: list[tuple[Execution, int]] = []
 

@@ -17,7 +17,7 @@ from triage.execution.make import AnyOf, Maker
 from triage.execution.onnxruntime_reference import onnxruntime_results
 from triage.execution.process import StopSignal
 from triage.execution.run_task import READS_UNWRITTEN, RunPlanner, RunTask, intact_results
-from triage.execution.task import Naming, Task
+from triage.execution.task import Naming, Task, untestable
 from triage.model.case import Case, Flag, InputKind, Library, Reference
 from triage.model.errors import TriageError
 from triage.model.execution import Stage
@@ -171,8 +171,3 @@ def _reference_problem(probe: Probe | None) -> str | None:
             does = "compile" if failure.stage is Stage.COMPILE else "run"
             return f"does not {does}: {failure.headline}"
     return "reads memory that was never written to" if READS_UNWRITTEN in probe.measured.metrics else None
-
-
-def untestable(case: Case, toolchain: Toolchain, reason: Untestable) -> Probe:
-    """Return the probe of a case that is not compiled."""
-    return Probe(case, toolchain.revision, toolchain.version, reason, Measured(), cached=False)

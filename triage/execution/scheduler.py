@@ -8,8 +8,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from triage.execution.process import StopSignal
-from triage.execution.task import Naming
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Cause, Measured, Probe, Untestable
@@ -18,15 +16,6 @@ from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
 
 _DOWNLOADS = 4  # at once; more would share the same bandwidth
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A single compile, as a search among many programs makes it."""
-
-    naming: Naming
-    attempt: int = 0
-    """Number of the repetition; each has a result of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +32,6 @@ class ProbeJob:
     """Number of the last cached result to ignore."""
     here: bool = False
     """On this machine, because its time is compared."""
-    trial: Trial | None = None
-    """A single compile instead of a probe."""
-    cancelled: StopSignal | None = None
-    """Ends the trial."""
 
 
 class CaseProber(Protocol):
@@ -131,17 +116,6 @@ class Scheduler:
             version = job.ref.release.version if job.ref.release else None
             return Probe(job.case, job.ref.revision, version, Untestable(cause, str(error)), Measured(), cached=False)
         return self.probe(job, toolchain)
-
-
-class Cluster(Protocol):
-    """Other machines that make probes."""
-
-    @property
-    def slots(self) -> int:
-        """How many probes they make at once."""
-
-    def run(self, jobs: Sequence[ProbeJob], here: Scheduler) -> Iterator[Probe]:
-        """Yield the probes as they are ready, one for each job; those that cannot be sent are made `here`."""
 
 
 def key_of_ref(ref: ToolchainRef) -> tuple[str, str]:

@@ -164,3 +164,8 @@ class Task:
 def by_key(*records: Record) -> Mapping[str, Record]:
     """Return records by their keys."""
     return {record.key: record for record in records}
+
+
+def untestable(case: Case, toolchain: Toolchain, reason: Untestable) -> Probe:
+    """Return the probe of a case that is not compiled."""
+    return Probe(case, toolchain.revision, toolchain.version, reason, Measured(), cached=False)

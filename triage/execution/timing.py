@@ -105,8 +105,7 @@ class TimedCompile:
     ref: ToolchainRef
 
     def sample(self) -> Sample | str:
-        toolchain = self.runner.registry.obtain(self.ref)
-        probe = self.runner.probe_on(replace(self.case, run=None), toolchain, fresh=True)
+        probe = self.runner.probe(replace(self.case, run=None), self.ref, fresh=True)
         if not isinstance(probe.outcome, Compiled):
             return "it does not compile again"
         return Sample([probe.measured.cpu_seconds], probe.measured.peak_rss_mb)
