@@ -82,6 +82,8 @@ def test_no_text_from_outside_becomes_an_element(out: Path) -> None:
 def test_every_link_leads_to_a_file_and_nothing_is_loaded_from_elsewhere(out: Path) -> None:
     for page in out.rglob("*.html"):
         for link in Tags(page.read_text()).links:
+            if link.startswith("https://github.com/iree-org/iree/compare/"):
+                continue
             name = re.split("[?#]", link)[0]
             assert link.startswith("data:") or not name or (page.parent / name).is_file(), link
             assert not re.match("(https?:)?//", link)
@@ -95,18 +97,18 @@ def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("issue", "server", "address"),
+    ("issue", "address"),
     [
-        ("o/r#7", "https://github.com", "https://github.com/o/r/issues/7"),
-        ("o/r#7", "https://gitlab.com", "https://gitlab.com/o/r/-/issues/7"),
-        ("https://ghe.example.com/o/r/issues/7", "https://github.com", "https://ghe.example.com/o/r/issues/7"),
-        ("javascript:alert(1)", "https://github.com", None),
+        ("o/r#7", "https://github.com/o/r/issues/7"),
+        ("https://ghe.example.com/o/r/issues/7", "https://ghe.example.com/o/r/issues/7"),
+        ("javascript:alert(1)", None),
+        ("javascript://%0aalert(1)", None),
     ],
 )
-def test_an_issue_is_linked_on_its_server(tmp_path: Path, issue: str, server: str, address: str | None) -> None:
+def test_an_issue_is_linked_on_its_server(tmp_path: Path, issue: str, address: str | None) -> None:
     store = NightStore(tmp_path / "home")
     store.add(night(1, {}, cases=[case_result("a", "F", issue=issue)]), None)
-    Site(store, tmp_path / "public", server=server).write()
+    Site(store, tmp_path / "public").write()
     links = Tags((tmp_path / "public" / "failures" / f"{cluster_id('legalize:x')}.html").read_text()).links
     assert [link for link in links if ("7" in link and "/o/r/" in link) or "javascript" in link] == (
         [address] if address else []

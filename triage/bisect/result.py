@@ -218,6 +218,11 @@ class Bisection:
     undone: bool = False
     """The new end lacks the suspects, so that `kind` is the opposite of what was searched: a fix is missing."""
 
+    @property
+    def brought_failure(self) -> bool:
+        """Whether the change is from good to bad."""
+        return (self.kind is BisectKind.REGRESSION) is not self.undone
+
     def transition(self, failure: Failure | None = None) -> Transition | None:
         """The change between `before` and `after`; None where they are not known. failure: instead of the own one."""
         about = failure or self.failure

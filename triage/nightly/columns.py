@@ -21,7 +21,7 @@ from triage.nightly.result import CaseChangeKind, CaseResult, Night, night_bytes
 
 Matrix = NDArray[Any]
 METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")  # those that trends show
-FLAKY, COUNTS = 0x40, 0x80  # parts of a code
+STATUS, FLAKY, COUNTS = 0x3F, 0x40, 0x80  # parts of a code
 _STATUSES = tuple(Status)
 _FAILURES: TypeAdapter[list[Failure]] = TypeAdapter(list[Failure])
 
@@ -92,7 +92,7 @@ class NightColumns:
 
 def status_in(code: int) -> tuple[Status, bool]:
     """Return the status that a code stands for, and whether it is flaky."""
-    return _STATUSES[(code & ~(FLAKY | COUNTS)) - 1], bool(code & FLAKY)
+    return _STATUSES[(code & STATUS) - 1], bool(code & FLAKY)
 
 
 @cache

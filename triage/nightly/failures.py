@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from triage.bisect.result import Bisection, BisectKind
 from triage.model.outcome import Failure, Status
 from triage.nightly.history import NightsHistory, StateRun, Track
 from triage.nightly.result import FailureCluster, cluster_id
@@ -13,39 +12,41 @@ from triage.nightly.store import NightStore
 
 @dataclass(frozen=True, slots=True)
 class FailingRun:
-    """Nights in which a case has a failure. after: the first later result without it, None where it is the last that is
-    known.
-    """
+    """Nights in which a case has a failure, with its results before and after."""
 
     row: int
     run: StateRun
     before: StateRun | None
     after: StateRun | None
+    """None where the failure is the last result that is known."""
 
 
 @dataclass(frozen=True)
 class FailureLife:
-    """All nights and cases of one signature in a track. kind: the failure as it was last seen; page: name of its page."""
+    """All nights and cases of one signature in a track."""
 
     track: Track
     signature: str
     kind: Failure
+    """The failure as it was last seen."""
     runs: tuple[FailingRun, ...]
     page: str
+    """Name of its page."""
 
     @property
     def rows(self) -> tuple[int, ...]:
         return tuple(dict.fromkeys(failing.row for failing in self.runs))
 
     @property
-    def open_rows(self) -> tuple[int, ...]:
-        """The cases that still fail so, as far as is known: nothing newer has passed."""
-        return tuple(failing.row for failing in self.runs if failing.after is None)
+    def open_runs(self) -> tuple[FailingRun, ...]:
+        """Those of the cases that still fail so, as far as is known, and are not expected to; where all are expected, all."""
+        last = [failing for failing in self.runs if failing.after is None]
+        return tuple([failing for failing in last if failing.run.status is Status.FAILED] or last)
 
     @property
     def state(self) -> str:
         """`open`, `known` where every open case fails as its recipe expects, or `gone`."""
-        statuses = {failing.run.status for failing in self.runs if failing.after is None}
+        statuses = {failing.run.status for failing in self.open_runs}
         return "open" if Status.FAILED in statuses else "known" if statuses else "gone"
 
     @property
@@ -54,32 +55,30 @@ class FailureLife:
         return min(self.runs, key=lambda failing: failing.run.first)
 
     @property
+    def current(self) -> FailingRun:
+        """The run since which it is open; the first one where it is gone."""
+        return min(self.open_runs or self.runs, key=lambda failing: failing.run.first)
+
+    @property
     def last(self) -> int:
         """The last night with it."""
         return max(failing.run.last for failing in self.runs)
 
     @property
-    def since(self) -> int:
-        """The night since which it is open; the first one where it is gone."""
-        return min((failing.run.first for failing in self.runs if failing.after is None), default=self.first.run.first)
-
-    @property
     def gone(self) -> int | None:
         """The first night without it; None while it is not gone."""
-        return None if self.open_rows else max(failing.after.first for failing in self.runs if failing.after)
+        return None if self.open_runs else max(failing.after.first for failing in self.runs if failing.after)
 
 
-@dataclass
+@dataclass(frozen=True)
 class KnownFailure:
-    """What nights say about a failure: of each field the newest value. tracker: the issue that a recipe names, or that was
-    opened for it.
-    """
+    """What nights found out about a failure."""
 
     cluster: FailureCluster
-    culprit: Bisection | None = None
-    fix: Bisection | None = None
+    night: int = 0
+    """The night that found it out."""
     tracker: str | None = None
-    night: int = field(default=0)
+    """The issue that a recipe names, or that was opened for it."""
 
 
 def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
@@ -108,34 +107,25 @@ def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
         page = cluster_id(text) + (f"-{number}" if number > 1 else "")
         lives.append(FailureLife(track, text, kind, tuple(failing), page))
     order = {"open": 0, "known": 1, "gone": 2}
-    return tuple(sorted(lives, key=lambda life: (order[life.state], -life.since, -len(life.rows), life.signature)))
+    return tuple(sorted(lives, key=lambda life: (order[life.state], -life.current.run.first, -len(life.rows), life.signature)))
 
 
 def known_failures(store: NightStore, history: NightsHistory) -> dict[tuple[str, str], KnownFailure]:
     """Return what nights found out about each failure, by compiler and signature."""
     known: dict[tuple[str, str], KnownFailure] = {}
-
-    def entry(compiler: str | None, signature: str) -> KnownFailure:
-        empty = FailureCluster(signature=signature, cases=[], id=cluster_id(signature))
-        return known.setdefault((compiler or "", signature), KnownFailure(empty))
-
+    issues = store.issues()
     for number, night in enumerate(history.nights):
         for cluster in night.clusters:
-            of_cluster = entry(night.compiler, cluster.signature)
-            if cluster.steps or not of_cluster.cluster.steps:
-                of_cluster.cluster, of_cluster.night = cluster, number
-            of_cluster.culprit = cluster.culprit or of_cluster.culprit
-            of_cluster.fix = cluster.fix or of_cluster.fix
+            key = (night.compiler or "", cluster.signature)
+            before, tracker = known.get(key), issues.get(cluster_id(cluster.signature))
+            if before is None:
+                known[key] = KnownFailure(cluster, number, tracker)
+            elif cluster.steps or not before.cluster.steps:
+                culprit, fix = cluster.culprit or before.cluster.culprit, cluster.fix or before.cluster.fix
+                known[key] = KnownFailure(replace(cluster, culprit=culprit, fix=fix), number, tracker)
         for case in night.cases:
-            if case.failure:
-                of_cluster = entry(case.compiler, case.failure.signature)
-                of_cluster.tracker = case.issue or of_cluster.tracker
-                for bisection in case.bisections:
-                    if (bisection.kind == BisectKind.REGRESSION) is not bisection.undone:
-                        of_cluster.culprit = of_cluster.culprit or bisection
-                    else:
-                        of_cluster.fix = of_cluster.fix or bisection
-    issues = store.issues()
-    for (_, signature), of_cluster in known.items():
-        of_cluster.tracker = of_cluster.tracker or issues.get(cluster_id(signature))
+            if case.failure and case.issue:
+                key = (case.compiler, case.failure.signature)
+                empty = KnownFailure(FailureCluster(signature=key[1], cases=[], id=cluster_id(key[1])), number)
+                known[key] = replace(known.get(key, empty), tracker=case.issue)
     return known

@@ -101,6 +101,12 @@ class NightsHistory:
             nights[track] = present[row] if track not in nights else nights[track] | present[row]
         return {track: tuple(np.flatnonzero(nights[track]).tolist()) for track in sorted(nights)}
 
+    @cached_property
+    def known_states(self) -> Matrix:
+        """The states, where a night has no result of a case with the last one before it."""
+        nights = np.where(self.states > 0, np.arange(self.states.shape[1]), 0)
+        return np.take_along_axis(self.states, np.maximum.accumulate(nights, axis=1), axis=1)
+
     def last_night(self, track: Track) -> int:
         """Return the last complete night of a track; the last one where none is complete."""
         nights = self.tracks[track]

@@ -366,13 +366,19 @@ def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
     for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
         if case.counts and case.failure:
             groups.setdefault(case.failure.signature, []).append(case)
-    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    return [
-        FailureCluster(
-            signature=signature, cases=[case.case for case in members], id=cluster_id(signature), failure=members[0].failure
+    clusters = []
+    for signature, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
+        origins = [origin for case in members for origin in case.bisections if origin.after]
+        cluster = FailureCluster(
+            signature=signature,
+            cases=[case.case for case in members],
+            id=cluster_id(signature),
+            failure=members[0].failure,
+            culprit=next((origin for origin in origins if origin.brought_failure), None),
+            fix=next((origin for origin in origins if not origin.brought_failure), None),
         )
-        for signature, members in ordered
-    ]
+        clusters.append(cluster)
+    return clusters
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
@@ -19,7 +19,8 @@ _PAGE = Markup(
     "table {{ border-collapse: collapse }} th, td {{ text-align: left; vertical-align: top; padding: .2rem 1rem .2rem 0 }}\n"
     "pre {{ overflow-x: auto; padding: .7rem; border: 1px solid #8886 }} dt {{ font-weight: 600 }}\n"
     ".good {{ color: #1a7f37 }} .bad {{ color: #cf222e }} .warning {{ color: #9a6700 }} .dim {{ opacity: .7 }}\n"
-    ".strong {{ font-weight: 600 }}\n"
+    ".strong {{ font-weight: 600 }} .facts {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem }}\n"
+    "dd {{ margin: 0; overflow-wrap: anywhere }}\n"
     "</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
 )
 
@@ -60,20 +61,18 @@ def _block(block: doc.Block) -> Markup:
             points = Markup("\n").join(Markup("<li>{}</li>").format(inline(item)) for item in items)
             return Markup("<ul>\n{}\n</ul>").format(points)
         case doc.Facts(rows):
-            return _rows(Markup("<tr><th>{}</th><td>{}</td></tr>").format(visible(name), inline(text)) for name, text in rows)
+            pairs = (Markup("<dt>{}</dt><dd>{}</dd>").format(visible(name), inline(text)) for name, text in rows)
+            return Markup('<dl class="facts">\n{}\n</dl>').format(Markup("\n").join(pairs))
         case doc.Table() as table:
             shown = doc.shown_columns(table)
             heads = Markup("").join(Markup("<th>{}</th>").format(visible(table.columns[number])) for number in shown)
-            lines = [Markup("<tr>{}</tr>").format(heads)] if any(table.columns) else []
+            lines = []
             for row in table.rows:
                 cells = Markup("").join(Markup("<td>{}</td>").format(inline(row[number])) for number in shown)
                 lines.append(Markup("<tr>{}</tr>").format(cells))
-            return _rows(lines)
+            head = Markup("<thead><tr>{}</tr></thead>\n").format(heads) if any(table.columns) else ""
+            return Markup('<table class="sortable">\n{}<tbody>\n{}\n</tbody></table>').format(head, Markup("\n").join(lines))
         case doc.Code(text):
-            return Markup("<pre><code>{}</code></pre>").format(visible(text.strip("\n")))
+            return Markup('<pre tabindex="0">{}</pre>').format(visible(text.strip("\n")))
         case doc.Details(summary, inner):
             return Markup("<details><summary>{}</summary>\n{}\n</details>").format(visible(summary), fragment(inner))
-
-
-def _rows(lines: Iterable[Markup]) -> Markup:
-    return Markup("<table>\n{}\n</table>").format(Markup("\n").join(lines))

@@ -39,15 +39,9 @@ def issue_markdown(cluster: FailureCluster, night: Night, *, with_title: bool = 
 def issue_document(cluster: FailureCluster, night: Night, shown: int) -> Document:
     """Return the draft. shown: how many affected cases it names."""
     failure, draft = cluster.failure, cluster.draft
-    blocks: list[Block] = [Paragraph(_since(cluster, night))]
-    blocks.append(Code((draft and draft.error) or (headline_text(failure, 400) if failure else cluster.signature)))
-    if draft:
-        if draft.program is None:
-            blocks.append(Paragraph("The program is too long to paste here."))
-        else:
-            blocks += [Paragraph(Span(draft.file, "code")), Code(draft.program, _LANGUAGES.get(Path(draft.file).suffix, ""))]
-        blocks.append(Code(draft.command, "sh"))
-    if facts := list(_facts(cluster)):
+    error = (draft and draft.error) or (headline_text(failure, 400) if failure else cluster.signature)
+    blocks: list[Block] = [Paragraph(_since(cluster, night)), Code(error), *program_blocks(cluster)]
+    if facts := list(evidence_facts(cluster)):
         blocks.append(Facts(facts))
     if len(cluster.cases) > 1:
         rows: list[list[Inline]] = [[Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:shown]]
@@ -55,11 +49,30 @@ def issue_document(cluster: FailureCluster, night: Night, shown: int) -> Documen
         if len(cluster.cases) > shown:
             table.append(Paragraph(f"{len(cluster.cases) - shown} more, which are left out here"))
         blocks.append(Details(f"{len(cluster.cases)} cases fail in this way", table))
-    if draft and draft.output.strip() != draft.error.strip():
-        blocks.append(Details("Full output", [Code(draft.output)]))
+    blocks += folded_blocks(cluster)
+    return Document(failure_text(failure, TITLE) if failure else cluster.signature, blocks)
+
+
+def program_blocks(cluster: FailureCluster) -> list[Block]:
+    """Return the reduced program and the command that shows the failure."""
+    draft = cluster.draft
+    if draft is None:
+        return []
+    program: list[Block] = [Paragraph("The program is too long to paste here.")]
+    if draft.program is not None:
+        language = _LANGUAGES.get(Path(draft.file).suffix, "")
+        program = [Paragraph(Span(draft.file, "code")), Code(draft.program, language)]
+    return [*program, Code(draft.command, "sh")]
+
+
+def folded_blocks(cluster: FailureCluster) -> list[Block]:
+    """Return the whole output and the results of other versions, folded."""
+    blocks: list[Block] = []
+    if cluster.draft and cluster.draft.output.strip() != cluster.draft.error.strip():
+        blocks.append(Details("Full output", [Code(cluster.draft.output)]))
     if cluster.replays:
         blocks.append(Details("The program on other versions", [Table(("versions", "result"), _versions(cluster))]))
-    return Document(failure_text(failure, TITLE) if failure else cluster.signature, blocks)
+    return blocks
 
 
 def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
@@ -94,7 +107,8 @@ def _compare(compiler: str | None, before: Revision, after: Revision) -> list[st
     return [" (", Span("compare", url=url), ")"] if url else []
 
 
-def _facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
+def evidence_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
+    """Yield what was found out: suspected commits, the pass, what works around it, what was tried."""
     if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
         for commits in _commits(cluster.culprit):
             yield "suspected commit", commits

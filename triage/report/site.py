@@ -7,50 +7,51 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from jinja2 import Environment
-from markupsafe import Markup
 
 from triage.execution.cache import ResultCache
-from triage.git_history.refs import Links
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.columns import status_in
-from triage.nightly.failures import FailingRun, FailureLife, failure_lives, known_failures
+from triage.nightly.columns import status_in, version_of
+from triage.nightly.failures import FailingRun, FailureLife, KnownFailure, failure_lives, known_failures
 from triage.nightly.history import NightsHistory, Track, load_history
-from triage.nightly.known_case import log_of, states_of, stored_log, version_key
-from triage.nightly.result import cluster_id
+from triage.nightly.known_case import log_of, states_of, stored_log
+from triage.nightly.result import FailureCluster, cluster_id
 from triage.nightly.store import NightStore
 from triage.nightly.trends import MetricStep, find_steps
-from triage.report.document import Document, Paragraph
-from triage.report.elements import plural
+from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.elements import compare_url, plural
+from triage.report.html import fragment, inline
 from triage.report.markdown import html_templates
-from triage.report.night_issue import issue_markdown
+from triage.report.night_issue import evidence_facts, folded_blocks, issue_markdown, program_blocks
+from triage.report.night_phrases import origin_parts, origin_spans
 from triage.report.printable import visible
 from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows, timestamp, track_rows
 from triage.toolchains.home import disk_errors, write_whole
 
-SERVER = "https://github.com"
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
+_MOST_CASES = 500  # of a failure on its page
 _MOST_ROWS = 100  # of a table on the first page; the grid shows the rest
 _CHART_FILES = ("uPlot.iife.js", "uPlot.min.css")
 _HASH = re.compile(r"\b[0-9a-f]{32,}\b")
-_ISSUE = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)#(?P<number>\d+)")
+_ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 
 
 @dataclass(frozen=True)
-class SiteShape:
-    """JSON of `triage site`. index: the first page."""
+class WrittenSite:
+    """The pages that were written."""
 
     index: str
+    """The first page."""
     nights: int
     cases: int
     failures: int
@@ -61,21 +62,19 @@ class SiteShape:
 
 @dataclass
 class Site:
-    """A site that is being written. evidence: the results to take logs and older states from, None for none; server: address of
-    the one with the issues.
-    """
+    """A site that is being written."""
 
     store: NightStore
     out: Path
-    evidence: ResultCache | None = None
+    cache: ResultCache | None = None
+    """The results to take logs and older states from."""
     title: str = "triage"
-    server: str = SERVER
     sizes: list[int] = field(default_factory=list)
     history: NightsHistory = field(init=False)
     steps: dict[str, list[MetricStep]] = field(init=False)
     lives: tuple[FailureLife, ...] = field(init=False)
 
-    def write(self) -> SiteShape:
+    def write(self) -> WrittenSite:
         """Write all pages. Raises BadInput when there are no nights, or the folder has other files."""
         self.history = load_history(self.store)
         if not self.history.nights:
@@ -87,7 +86,7 @@ class Site:
             self.lives = failure_lives(self.history)
             self._data()
             self._pages()
-        return SiteShape(
+        return WrittenSite(
             index=str(self.out / "index.html"),
             nights=len(self.history.nights),
             cases=len(self.history.rows),
@@ -132,14 +131,14 @@ class Site:
             self._file(f"data/{name}.js", text)
 
     def _case_facts(self, row: int) -> dict[str, Any]:
-        records = self.evidence.newest_of(self.history.rows[row][1]) if self.evidence else ()
+        records = self.cache.newest_of(self.history.rows[row][1]) if self.cache else ()
         last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
         log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(self.store, self.history, row)
         states = [as_json(state) for state in states_of(records, self.history, [row])]
         return {"states": states, "log": as_json(log) if log else None}
 
     def _pages(self) -> None:
-        history, environment = self.history, _environment(self.server)
+        history, environment = self.history, _environment()
         known = known_failures(self.store, history)
         common = {
             "title": self.title,
@@ -150,15 +149,19 @@ class Site:
             "age": self._age,
             "case_name": lambda row: history.names[row],
             "files": case_file_count(history),
-            "range": _range,
-            "since": partial(_since, history),
+            "since": lambda life, failing: inline(_range(life.track.compiler, *_came(history, failing))),
+            "range": lambda row, old, new: inline(_range(history.rows[row][0].compiler, old, new)),
         }
 
         def page(name: str, template: str, **values: object) -> None:
             root = "../" * name.count("/")
             self._file(name, environment.get_template(f"site/{template}").render({**common, "root": root, **values}))
 
-        new = {life.page: [row for row in life.open_rows if history.is_new(row)] for life in self.lives if life.state == "open"}
+        new = {
+            life.page: [failing for failing in life.open_runs if history.is_new(failing.row)]
+            for life in self.lives
+            if life.state == "open"
+        }
         page(
             "index.html",
             "index.html.j2",
@@ -175,15 +178,58 @@ class Site:
         pages = {cluster_id(life.signature): life.page for life in reversed(self.lives)}
         for life in self.lives:
             facts = known.get((life.track.compiler, life.signature))
-            draft = issue_markdown(facts.cluster, history.nights[facts.night]) if facts and facts.cluster.steps else None
-            page(f"failures/{life.page}.html", "failure.html.j2", life=life, facts=facts, draft=draft, pages=pages)
+            content = fragment(self._failure_blocks(life, facts, pages))
+            page(f"failures/{life.page}.html", "failure.html.j2", life=life, content=content)
 
-    def _card(self, track: Track, new: Mapping[str, Sequence[int]]) -> dict[str, object]:
-        """Return the numbers of the last night of a track, and its new and open failures."""
-        history = self.history
-        last = history.last_night(track)
+    def _failure_blocks(self, life: FailureLife, known: KnownFailure | None, pages: Mapping[str, str]) -> list[Block]:
+        """Return what a failure's page says: since when, what works around it, its program, its cases."""
+        history, compiler, nights = self.history, life.track.compiler, self.history.nights
+        cluster = known.cluster if known else FailureCluster(signature=life.signature, cases=[])
+
+        def day(number: int) -> str:
+            return nights[number].started[:10]
+
+        since = _range(compiler, *_came(history, life.current))
+        came, first = life.current.run.first, life.first.run.first
+        facts: list[tuple[str, Inline]] = [("since", [*since, f", {day(came)}"])]
+        if first != came:
+            facts.append(("first seen", f"{day(first)} with {_revision(nights[first].toolchain)}"))
+        if life.gone is not None:
+            gone = _range(compiler, nights[life.last].toolchain, nights[life.gone].toolchain)
+            facts.append(("gone", [*gone, f", {day(life.gone)}"]))
+        else:
+            facts.append(("last seen", f"{day(life.last)} with {_revision(nights[life.last].toolchain)}"))
+        origins = [origin for origin in (cluster.culprit, cluster.release_culprit, cluster.fix) if origin]
+        facts += [(origin_parts(origin)[0], origin_spans(origin, compiler)) for origin in origins]
+        facts += evidence_facts(cluster)
+        facts += [("issue", _issue(known.tracker))] if known and known.tracker else []
+        same = [Span(other, url=f"{pages[other]}.html" if other in pages else None) for other in cluster.same_culprit]
+        facts += [("same culprit", other) for other in same]
+        size = f", {cluster.size}" if cluster.size else ""
+        program: list[Block] = [Heading(f"Smallest input{size}"), *program_blocks(cluster)] if cluster.draft else []
+        rows: list[list[Inline]] = []
+        for failing in life.runs[:_MOST_CASES]:
+            name, run = visible(history.names[failing.row]), failing.run
+            now = "fails as expected" if run.status is Status.XFAIL else "fails"
+            if failing.after:
+                now = f"gone since {day(failing.after.first)}"
+            rows.append([Span(name, url=f"../case.html#{quote(name, safe='')}"), day(run.first), day(run.last), now])
+        cases: list[Block] = [Heading(f"Cases ({len(life.rows)})"), Table(("case", "since", "last seen", "now"), rows)]
+        drafts: list[Block] = []
+        if known and cluster.steps:
+            draft = issue_markdown(cluster, nights[known.night], with_title=True)
+            drafts.append(Details("Draft of an issue in Markdown", [Code(draft)]))
+        kind, place = life.kind, _HASH.sub("input", (life.kind.location or "").rpartition("/")[2])
+        more = {"track": life.track.name, "signature": life.signature, "stage": kind.stage.value, "phase": kind.phase}
+        texts = {**more, "pass": kind.failing_pass, "where": place}
+        shown = Facts([(name, text) for name, text in texts.items() if text])
+        return [Facts(facts), *program, *folded_blocks(cluster), *drafts, *cases, Heading("Failure"), shown]
+
+    def _card(self, track: Track, new: Mapping[str, Sequence[FailingRun]]) -> dict[str, object]:
+        """Return the numbers of a track, with the last result of each case, and its new and open failures."""
+        history, last = self.history, self.history.last_night(track)
         rows = [row for row, (own, _) in enumerate(history.rows) if own == track]
-        statuses = Counter(status_in(int(code))[0] for row in rows if (code := history.states[row, last]))
+        statuses = Counter(status_in(int(code))[0] for code in history.known_states[rows, last] if code)
         passed, failed = (sum(statuses[status] for status in group) for group in (PASSING, FAILING))
         lives = [life for life in self.lives if life.track == track]
         return {
@@ -195,8 +241,8 @@ class Site:
             "known": statuses[Status.XFAIL],
             "untestable": statuses[Status.UNTESTABLE],
             "new": sum(len(new.get(life.page, ())) for life in lives),
-            "open": sum(len(life.open_rows) for life in lives if life.state == "open"),
-            "not_run": len(rows) - statuses.total(),
+            "open": sum(len(life.open_runs) for life in lives if life.state == "open"),
+            "not_run": int((history.states[rows, last] == 0).sum()),
         }
 
     def _trends(self) -> list[tuple[Any, MetricStep]]:
@@ -211,7 +257,7 @@ class Site:
         return (plural(days, "day") if days else "new") if last and then else ""
 
 
-def site_document(shape: SiteShape) -> Document:
+def site_document(shape: WrittenSite) -> Document:
     """Show the size of a written site."""
     counts = f"{plural(shape.nights, 'night')}, {plural(shape.cases, 'case')}, {plural(shape.failures, 'failure')}"
     lines = [Paragraph(f"{counts}; {plural(shape.files, 'file')}, {shape.bytes / 1e6:.1f} MB"), Paragraph(shape.index)]
@@ -227,27 +273,18 @@ def _clear(out: Path) -> None:
             shutil.rmtree(out / name, ignore_errors=True)
 
 
-def _environment(server: str) -> Environment:
-    """Return the environment of the pages: every value is escaped. server: of issues."""
+def _environment() -> Environment:
+    """Return the environment of the pages: every value is escaped."""
     environment = html_templates()
-    environment.filters.update(
-        issue=partial(_issue_link, server=server),
-        day=lambda at: str(at)[:10],
-        place=lambda location: _HASH.sub("input", str(location or "").rpartition("/")[2]),
-        number=_number,
-        by_version=lambda states: sorted(states.items(), key=lambda item: version_key(item[0])),
-    )
+    environment.filters.update(issue=lambda issue: inline(_issue(issue)), day=lambda at: str(at)[:10], number=_number)
     environment.globals.update(plural=plural, revision=_revision)
     return environment
 
 
-def _issue_link(issue: str, server: str) -> Markup:
-    """Return a link to an issue that is named `owner/repository#number` or by its address, or else its text."""
+def _issue(issue: str) -> Span:
+    """Return a link to an issue that is named `owner/repository#number` or by its address."""
     match = _ISSUE.fullmatch(issue)
-    address = Links(f"{server.rstrip('/')}/{match['repository']}").issue(int(match["number"])) if match else issue
-    if not address.startswith(("https://", "http://")):
-        return Markup.escape(visible(issue))
-    return Markup('<a href="{}">{}</a>').format(address, visible(issue))
+    return Span(issue, url=f"https://github.com/{match[1]}/issues/{match[2]}" if match else issue if "://" in issue else None)
 
 
 def _revision(revision: Revision | None) -> str:
@@ -259,22 +296,26 @@ def _revision(revision: Revision | None) -> str:
     return revision.name if is_named else f"{revision.name} ({commit[:10]})"
 
 
-def _since(history: NightsHistory, failing: FailingRun) -> str:
-    """Return where a failure came: between two nights of its track, or after the baseline of the first night with it."""
-    at = failing.run.first
+def _came(history: NightsHistory, failing: FailingRun) -> tuple[Revision | None, Revision]:
+    """Return the toolchains between which a failure came: two nights of its track, or the baseline of the first night."""
+    night = history.nights[failing.run.first]
     if failing.before:
-        return _range(history.nights[failing.before.last].toolchain, history.nights[at].toolchain)
-    if history.regressed(failing.row, at):
-        return _range(history.nights[at].baseline, history.nights[at].toolchain)
-    return f"{history.nights[at].toolchain.name} or before"
+        return history.nights[failing.before.last].toolchain, night.toolchain
+    return (night.baseline if history.regressed(failing.row, failing.run.first) else None), night.toolchain
 
 
-def _range(old: Revision, new: Revision) -> str:
-    """Return the commits between two toolchains, or their names where the commits are not known."""
+def _range(compiler: str, old: Revision | None, new: Revision) -> list[str | Span]:
+    """Return the range between two toolchains with a link to its commits. It never runs backwards."""
+    if old is None:
+        return [f"{new.name} or before"]
     if old == new or (old.commit and old.commit == new.commit):
-        return f"{new.name}, the same compiler"
-    are_nightlies = old.commit and new.commit and new.name.startswith("nightly:")
-    return f"{old.commit[:10]}..{new.commit[:10]}" if are_nightlies else f"{old.name} .. {new.name}"  # type: ignore[index]
+        return [f"{new.name}, the same compiler"]
+    versions = version_of(old.name), version_of(new.name)
+    if versions[0] and versions[1] and versions[0] > versions[1]:
+        return [f"{new.name}, compared with the newer {old.name}"]
+    spans: list[str | Span] = [f"{old.name} .. {new.name}"]
+    url = compare_url(compiler, old, new)
+    return [*spans, " ", Span("compare", url=url)] if url else spans
 
 
 def _number(value: float) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from triage.model.outcome import FAILING, PASSING, Failure, Status
+from triage.nightly.columns import STATUS
 from triage.nightly.history import NightsHistory, StateRun
 from triage.nightly.result import cluster_id
 from triage.nightly.trends import MetricStep
@@ -64,16 +65,14 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
 
 
 def track_rows(history: NightsHistory) -> list[list[object]]:
-    """Return for each track: name, its nights, and the share of passing cases in each; None for a partial night."""
+    """Return for each track: name, its nights, and the share of passing cases, of those not run by their last result."""
     rows: list[list[object]] = []
-    statuses = np.array([0, *(_weight(status) for status in Status)], np.int8)[history.states & 0x3F]
+    weights = np.array([0, *(_weight(status) for status in Status)], np.int8)[history.known_states & STATUS]
+    of_row = np.array([track.name for track, _ in history.rows])
     for track, nights in history.tracks.items():
-        own = np.array([each == track for each, _ in history.rows])
-        passed, failed = ((statuses[own][:, nights] == value).sum(axis=0).tolist() for value in (1, -1))
-        rates = [
-            _short(100 * good / (good + bad)) if good + bad and not history.nights[night].partial else None
-            for night, good, bad in zip(nights, passed, failed, strict=True)
-        ]
+        own = weights[of_row == track.name][:, nights]
+        passed, failed = ((own == value).sum(axis=0).tolist() for value in (1, -1))
+        rates = [_short(100 * good / (good + bad)) if good + bad else None for good, bad in zip(passed, failed, strict=True)]
         rows.append([visible(track.name), list(nights), rates])
     return rows
 

@@ -33,6 +33,9 @@ const readRuns = flat => Array.from({length: flat.length / 4}, (_, i) => ({first
 
 function sortable(table) {
   $$("th", table).forEach((head, column) => {
+    const cells = [head, ...[...table.tBodies[0].rows].map(row => row.cells[column])];
+    if (cells.slice(1).every(cell => !cell.textContent.trim())) cells.forEach(cell => { cell.hidden = true; });
+    if (cells.slice(1).every(cell => /^-?[\d.]+$/.test(cell.textContent.trim()))) head.dataset.type = "number";
     for (const row of table.tBodies[0].rows) row.cells[column].dataset.label = head.textContent;
     const button = element("button", head.textContent, {type: "button"});
     head.replaceChildren(button);
@@ -304,7 +307,11 @@ async function trends() {
 }
 
 $$("table.sortable").forEach(sortable);
-$$("button.copy").forEach(button => { button.onclick = () => navigator.clipboard?.writeText($("pre", button.closest("details")).textContent).then(() => { button.textContent = "Copied"; }); });
+$$("main pre[tabindex]:not([role])").forEach(pre => {
+  const button = element("button", "Copy", {type: "button", className: "copy"});
+  button.onclick = () => navigator.clipboard?.writeText(pre.textContent).then(() => { button.textContent = "Copied"; });
+  pre.before(button);
+});
 const pages = [["#rates", overview], ["#grid", gridPage], ["#case", casePage], ["#steps", trends]];
 for (const [selector, show] of pages) if ($(selector)) show().catch(error => { console.error(error); $("main").prepend(element("p", error.message, {className: "note", role: "alert"})); });
 if ($("#case")) addEventListener("hashchange", () => location.reload());
