@@ -46,7 +46,7 @@ def test_wrong_evidence_of_a_place_leaves_most_of_the_probability() -> None:
     commits = [commit(f"Change {number}", GPU) for number in range(50)]
     commits[7] = commit("Change that", COMMON)
     wrong = Clues(files=(COMMON.path,), passes=("GPUPadOperands",), pipeline=frozenset({commits[7].sha}))
-    before, after = commit_prior(commits, NOTHING), commit_prior(commits, wrong)
+    before, after = commit_prior(commits, NOTHING, "iree"), commit_prior(commits, wrong, "iree")
     assert after[7] > 5 * before[7]
     assert min(after / before) > DOUBT
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,20 @@ def test_no_other_package_imports_a_family() -> None:
     others = [path for path in PACKAGE.rglob("*.py") if not any(path.is_relative_to(package) for package in packages)]
     found = {f"{path}: {name}" for path in others for name in imports_of(path) if name.startswith(tuple(families))}
     assert found == set()
+
+
+WORDS = re.compile(r"iree(?!-triage)|triton|\.vmfb|\wlinalg_ext|num_stages", re.IGNORECASE)
+
+
+def test_no_other_package_names_a_family() -> None:
+    """Docstrings and comments may show examples."""
+    for path in PACKAGE.rglob("*.py"):
+        nodes = [] if path.is_relative_to(PACKAGE / "compilers") else list(ast.walk(ast.parse(path.read_text())))
+        examples = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        texts = [str(node.value) for node in nodes if isinstance(node, ast.Constant) and id(node) not in examples]
+        names = [node.id for node in nodes if isinstance(node, ast.Name)]
+        names += [node.attr for node in nodes if isinstance(node, ast.Attribute)]
+        assert not [text for text in texts + names if WORDS.search(text)], path
 
 
 class Copier(Compiler):

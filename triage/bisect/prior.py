@@ -164,7 +164,7 @@ def located(clues: Clues, repository: Repository, commit: str, project: str | No
     )
 
 
-def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> Floats:
+def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None) -> Floats:
     """Compute for each commit, oldest first, the chance to be the first bad one: shape (C,), positive, sums to 1.
 
     Args:
@@ -198,7 +198,7 @@ def _shares(bits: Floats) -> Floats:
     return shares
 
 
-def explain(commits: Sequence[Commit], clues: Clues, project: str | None = "iree") -> tuple[tuple[Reason, ...], ...]:
+def explain(commits: Sequence[Commit], clues: Clues, project: str | None) -> tuple[tuple[Reason, ...], ...]:
     """List for each commit the reasons for its place in `commit_prior`, strongest first; empty when there is none.
 
     What nearly every commit of the range has in the same measure distinguishes none of them and is no reason.

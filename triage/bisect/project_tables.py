@@ -136,8 +136,12 @@ def project_table(name: str | None) -> ProjectTable:
 
 @cache
 def _tables() -> dict[str, dict[str, Any]]:
-    text = files("triage.bisect").joinpath("prior_projects.yaml").read_text("utf-8")
-    tables: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    places = [files("triage.bisect") / "prior_projects.yaml"]
+    places += [folder / "commits.yaml" for folder in files("triage.compilers").iterdir() if folder.is_dir()]
+    tables: dict[str, dict[str, Any]] = {}
+    for place in places:
+        if place.is_file():
+            tables |= yaml.safe_load(place.read_text("utf-8"))
     return tables
 
 

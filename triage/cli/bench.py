@@ -36,7 +36,7 @@ def bench(
     ] = None,
     dispatch: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Measure single dispatches: those with NAME in theirs, or `all` (IREE)."),
+        typer.Option(metavar="NAME", help="Measure single dispatches: those with NAME in theirs, or `all`."),
     ] = None,
     threshold: Annotated[float, typer.Option(min=0.0, help="Smallest change that counts, 0.05 for five percent.")] = 0.05,
     time: Annotated[str, typer.Option(metavar="DURATION", help="Measure for at most this long.")] = "60s",

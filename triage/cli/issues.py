@@ -60,7 +60,7 @@ def sync(
     except ModuleNotFoundError as error:
         raise EnvironmentFailure("this command needs PyGithub; install it with `pip install 'iree-triage[github]'`") from error
     if not re.fullmatch(r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII):
-        raise BadInput(f"--repo {repository!r}: write OWNER/NAME, for example iree-org/iree")
+        raise BadInput(f"--repo {repository!r}: write OWNER/NAME")
     token = os.environ.get("GITHUB_TOKEN", "").strip()
     if not re.fullmatch("[!-~]*", token):
         raise BadInput("GITHUB_TOKEN has characters that no token has; set it to the token alone")

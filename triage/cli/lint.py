@@ -122,5 +122,6 @@ def _relative(path: Path) -> Path:
 
 def _checked(text: str) -> str:
     if not text.startswith("-"):
-        raise BadInput(f"--flag {text!r} is not a flag; write it with its dashes, such as --flag=--iree-opt-level=O3")
+        example = recipe_families()[DEFAULT_FAMILY].flag
+        raise BadInput(f"--flag {text!r} is not a flag; write it with its dashes, such as --flag={example}")
     return text

@@ -26,7 +26,7 @@ SuiteOption = Annotated[
     typer.Option(
         "--suite-config",
         metavar="FILE",
-        help="Read PATH as one of IREE's test suites, with the flags and known failures in this JSON file; repeatable.",
+        help="Read PATH as a test suite of the compiler, with the flags and known failures in this JSON file; repeatable.",
     ),
 ]
 CaseOption = Annotated[

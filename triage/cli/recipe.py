@@ -120,11 +120,11 @@ def new(
     path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND", help="After --: an iree-compile command line to take input, target and flags from."),
+        typer.Argument(metavar="COMMAND", help="After --: a compiler's command line to take input, target and flags from."),
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--input", "-i", help="Model (.mlir, .mlirbc, .onnx, a .py generator) or a file with a Triton kernel."),
+        typer.Option("--input", "-i", help="Model (.mlir, .mlirbc, .onnx, a .py generator) or a file with a kernel."),
     ] = None,
     backend: Annotated[
         str | None,
@@ -133,7 +133,7 @@ def new(
         ),
     ] = None,
     chip: Annotated[str | None, typer.Option(help="Target chip, such as gfx942 or sm_86.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="@triton.jit function to use, of a file with several.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Kernel to use, of a file with several.")] = None,
     toolchain: Annotated[
         list[str] | None,
         rev_option(

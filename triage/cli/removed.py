@@ -26,13 +26,13 @@ _EVERYWHERE = {
     "--no-attribute": "passes are always compared where that helps",
 }
 _TIMES = {"--function": "use --metric run_seconds:FUNCTION", "--time": "each probe is measured for at most 60 s"}
-_FAMILY = {"--family": "write the family before the revision, such as triton:3.2.0"}
+_FAMILY = {"--family": "write the family before the revision, such as FAMILY:3.2.0"}
 _OF_COMMAND = {
     "attribute": _TIMES | {"--jobs": "one compile per core runs at once"},
     "remedy": _TIMES | {"--run": "`triage bench` measures a program with the remedy's flags"},
     "history": {"--share": "half of all compiles are spent at most; --every compiles all"},
     "toolchains install": _FAMILY | {"--jobs": "four are installed at once"},
-    "toolchains list": {"--family": "write `triage toolchains list triton`"},
+    "toolchains list": {"--family": "write `triage toolchains list FAMILY`"},
     "toolchains info": _FAMILY,
     "bisect": _TIMES
     | {

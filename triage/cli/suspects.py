@@ -35,7 +35,7 @@ def suspects(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="RECIPE|LOG", help="Recipe, or log with the failure; of IREE unless a REV names another compiler."
+            metavar="RECIPE|LOG", help="Recipe, or log with the failure; of the default compiler unless a REV names another."
         ),
     ],
     repo: Annotated[Path, typer.Option("--repo", metavar="DIR", help="Clone of the compiler.")],

@@ -31,7 +31,7 @@ Revs = Annotated[
     list[str],
     typer.Argument(
         metavar="REV...",
-        help="Releases such as `3.4.0`, `latest`, `triton:3.2.0`; `all` or `triton:all` for all of them.",
+        help="Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or `FAMILY:all` for all of them.",
         autocompletion=complete_revision,
     ),
 ]
@@ -98,7 +98,8 @@ class PruneAnswer:
 def list_(
     context: typer.Context,
     families: Annotated[
-        list[str] | None, typer.Argument(metavar="[FAMILY...]", help="iree, triton, command:PACKAGE (default: all known).")
+        list[str] | None,
+        typer.Argument(metavar="[FAMILY...]", help="Families, or command:PACKAGE (default: all known)."),
     ] = None,
     output: Annotated[str, format_option()] = "text",
 ) -> Exit:

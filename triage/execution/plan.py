@@ -89,7 +89,7 @@ class Planner:
         task = self.plan(plain, toolchain)
         if isinstance(task, Probe):
             return task.outcome
-        target = self._registry.home / "modules" / f"{task.key}.vmfb"
+        target = self._registry.home / "modules" / f"{task.key}.module"
 
         def keep(module: Path) -> None:
             with disk_errors("keep a compiled program"):

@@ -30,7 +30,7 @@ class Failure:
     family: classes that one root cause can appear as in different releases; the class itself when there is none.
     signature: stable identity, `class` or `class:text`; the same across changes of wording, SSA names, numbers, paths.
     headline: the compiler's most informative line, without prefixes.
-    phase: an IREE `--compile-to` phase or a Triton stage; failing_pass: the pass's class name; location: `file:line:col`.
+    phase: of the compiler; failing_pass: the pass's class name; location: `file:line:col`.
     details: the rule's captures; integers are int (bytes unless the name says otherwise).
     stage: the step that failed;
     line: 1-based line of the log; count: how often this signature occurs in it.

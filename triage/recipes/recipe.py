@@ -126,7 +126,7 @@ class TargetFormat(MappingFormat):
 class FlagFormat(BoundedFormat):
     """A compiler flag for some versions only."""
 
-    flag: Flag = Field(description="The flag as one argument.", examples=["--iree-opt-level=O3"])
+    flag: Flag = Field(description="The flag as one argument.", examples=["-O3"])
 
 
 class LimitsFormat(MappingFormat):
@@ -161,7 +161,7 @@ class ExpectFormat(BoundedFormat):
     )
     stage: Stage | None = Field(default=None, description="Stage that fails.", examples=["run"])
     issue: Annotated[Scalar, Pattern(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)] | None = Field(
-        default=None, description="The issue that tracks it.", examples=["iree-org/iree#19575"]
+        default=None, description="The issue that tracks it.", examples=["OWNER/NAME#19575"]
     )
 
     @model_validator(mode="after")
@@ -182,7 +182,7 @@ class RecipeFormat(MappingFormat):
         description="Unique among all recipes: lowercase letters, digits and hyphens.", examples=["cuda-matmul-f32"]
     )
     summary: Text = Field("", description="One line that says what the case is about.", examples=["a matmul on sm_86"])
-    compiler: Text = Field("", description="Compiler family.", examples=["iree"])
+    compiler: Text = Field("", description="Compiler family.", examples=["command"])
     input: Annotated[Text, AfterValidator(_check_input)] = Field(
         description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator; or a pattern with `*` "
         "or `**` for many files, each of which is a case.",
@@ -193,7 +193,7 @@ class RecipeFormat(MappingFormat):
     )
     target: TargetFormat = Field(description="What to compile for.", examples=[{"backend": "cuda", "chip": "sm_86"}])
     flags: list[Annotated[Annotated[Flag, Tag("text")] | Annotated[FlagFormat, Tag("other")], Discriminator(_form)]] = Field(
-        [], description="Compiler flags, each a text or {flag, since, until}.", examples=[["--iree-opt-level=O3"]]
+        [], description="Compiler flags, each a text or {flag, since, until}.", examples=[["-O3"]]
     )
     phase: Annotated[Text, _known("phase")] | None = Field(
         default=None, description="Stop after this phase of the compiler.", examples=["executable-targets"]

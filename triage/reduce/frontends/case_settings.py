@@ -13,7 +13,6 @@ from triage.reduce.program import Candidate
 
 _AMD = ("gfx908", "gfx90a", "gfx942")
 _CHIPS = {"cuda": ("sm_60", "sm_75", "sm_80", "sm_90"), "rocm": _AMD, "hip": _AMD}  # the oldest first
-_COUNTS = ("num_warps", "num_stages", "num_ctas")
 
 
 def drop_flags(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -64,7 +63,7 @@ def _shrink_counts(candidate: Candidate) -> Iterator[Candidate]:
     kernel = kernel_of(candidate.case)
     assert kernel is not None
     for name, value in kernel.options.items():
-        if name in _COUNTS and isinstance(value, int):
+        if type(value) is int:
             for number in (1 << bits for bits in range(value.bit_length())):
                 if number < value:
                     options = {**kernel.options, name: number}

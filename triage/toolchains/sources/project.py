@@ -31,10 +31,10 @@ _EMPTY = "a project has at least a name and a compiler"
 class Project(MappingFormat):
     """One compiler project: its repository and its sources."""
 
-    name: Text = Field(description="What the project is called.", examples=["iree"])
-    compiler: Text = Field(description="Compiler family.", examples=["iree"])
+    name: Text = Field(description="What the project is called.", examples=["my-compiler"])
+    compiler: Text = Field(description="Compiler family.", examples=["my-compiler"])
     repository: Url | None = Field(default=None, description="The repository's page on the web.")
-    distribution: Text | None = Field(default=None, description="Name of the wheels.", examples=["iree-base-compiler"])
+    distribution: Text | None = Field(default=None, description="Name of the wheels.", examples=["my-compiler"])
     # The sources, usually the cheapest first. A new one needs its module and a line here.
     releases: ReleasesSection | None = None
     nightlies: NightliesSection | None = None

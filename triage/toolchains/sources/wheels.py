@@ -52,7 +52,7 @@ class NightliesSection(SourceSection):
     find_links: Url | None = Field(default=None, alias="find-links", description="A page of links to wheels.")
     index: Url | None = Field(default=None, description="A simple index that holds the wheels.")
     distribution: Text | None = Field(default=None, description="The wheels' name where it differs from the releases'.")
-    tags: Tags = Field(default=(), description="Which tags mark a nightly's commit.", examples=["iree-{version}"])
+    tags: Tags = Field(default=(), description="Which tags mark a nightly's commit.", examples=["v{version}"])
 
     @model_validator(mode="after")
     def _one_page(self) -> Self:

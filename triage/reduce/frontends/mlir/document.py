@@ -14,7 +14,6 @@ from triage.reduce.program import Candidate
 Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
 _CROSSABLE = re.compile(r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\.")
-_GATHERS = frozenset(("tensor.extract", "tensor.gather", "iree_linalg_ext.gather"))
 _SHORT = 256  # characters of attributes; longer constants become inputs
 _PER_FUNCTION = ("arg_attrs", "res_attrs", "function_type", "sym_visibility", "tied_operands", "sym_name")
 _HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
@@ -80,7 +79,8 @@ class MlirDocument:
         words = [operation.name, (operation.attribute("name") or "").strip('"')]  # the operator that a frontend wraps
         if "reduction" in (operation.attribute("iterator_types") or ""):
             words.append("reduction")
-        if any(inner.name in _GATHERS for outer in (operation, *producers) for inner in outer.walk()):
+        inside = [inner.name for outer in (operation, *producers) for inner in outer.walk()]
+        if any(name == "tensor.extract" or name.endswith(".gather") for name in inside):
             words.append("gather")
         return " ".join(filter(None, words))
 
@@ -279,7 +279,7 @@ def _is_only_written(operation: Operation, index: int) -> bool:
     """Return whether an operand is a destination whose elements are not read. Unknown destinations are trusted."""
     if not operation.name.startswith("linalg."):
         return operation.name.endswith((".yield", ".for", ".forall", ".insert_slice", ".insert", ".scatter", ".dim")) or (
-            operation.name.startswith("iree_linalg_ext.") and index > 0
+            operation.name.partition(".")[0].endswith("linalg_ext") and index > 0
         )
     block = operation.regions[0].blocks[0] if operation.regions and operation.regions[0].blocks else None
     first = len(operation.operands) - len(operation.results)
