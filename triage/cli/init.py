@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from shutil import copyfile, copytree, ignore_patterns
 from typing import Annotated
 
 import typer
@@ -34,7 +34,9 @@ def init(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} exists and is not empty; name a new folder")
     with disk_errors(f"write {folder}"):
-        _copy(_examples(), folder)
+        installed = Path(str(files("triage"))) / "examples"  # not in a checkout
+        source = installed if installed.is_dir() else Path(__file__).parents[2] / "recipes"
+        copytree(source, folder, ignore=ignore_patterns("__pycache__"), copy_function=copyfile, dirs_exist_ok=True)
     recipes = sorted(path.name for path in folder.glob("*.yaml"))
     commands = (
         f"triage recipe list {folder}",
@@ -44,18 +46,3 @@ def init(
     written = Paragraph(f"{plural(len(recipes), 'recipe')} written to {folder}; next:")
     write_answer(output, {"folder": folder, "recipes": recipes}, [written, Code("\n".join(commands), "sh")])
     return Exit.OK
-
-
-def _examples() -> Traversable:
-    """Return the example recipes: in the package when it is installed, in the checkout otherwise."""
-    installed = files("triage") / "examples"
-    return installed if installed.is_dir() else Path(__file__).parents[2] / "recipes"
-
-
-def _copy(source: Traversable, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for entry in source.iterdir():
-        if entry.is_dir() and entry.name != "__pycache__":
-            _copy(entry, target / entry.name)
-        elif entry.is_file():
-            (target / entry.name).write_bytes(entry.read_bytes())

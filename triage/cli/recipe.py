@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,11 @@ import typer
 from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import RecipePaths, format_option, rev_option
-from triage.cli.recipe_text import check_file, start_from_file, start_from_text
-from triage.cli.recipe_trial import TrialResult, TriedStart, try_start
+from triage.cli.recipe_start import Wish, start_from_command, start_from_file, start_from_text
+from triage.cli.recipe_trial import TrialResult, try_start
 from triage.cli.screen import print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, recipe_starters
-from triage.model.errors import BadFiles, BadInput, Problem
+from triage.compilers.registry import DEFAULT_FAMILY, recipe_families
+from triage.model.errors import BadFiles, BadInput
 from triage.recipes.family import RecipeStart
 from triage.recipes.recipe import recipe_schema
 from triage.recipes.starter import new_recipe, with_questions
@@ -29,49 +30,6 @@ from triage.toolchains.home import disk_errors
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 
 
-@dataclass(frozen=True)
-class Validation:
-    """What `triage recipe validate` found."""
-
-    cases: int
-    problems: list[Problem]
-
-
-@dataclass(frozen=True)
-class ListedCase:
-    """A case of a recipe."""
-
-    recipe: str
-    case: str
-    summary: str
-    backend: str
-    chip: str | None
-    phase: str | None
-
-
-@dataclass(frozen=True)
-class CaseList:
-    """The cases of recipes."""
-
-    cases: list[ListedCase]
-
-
-@dataclass(frozen=True)
-class NewRecipe:
-    """A recipe that was written."""
-
-    recipe: str
-    input: str
-    left_out: list[str]
-    """Arguments that do not affect the compiled code."""
-    notes: list[str]
-    """What a command line leaves open, or what a copied kernel lacks."""
-    tried: list[TrialResult]
-    reported_for: list[str] = field(default_factory=list)
-    """Toolchains that the text names."""
-    reported_failure: str | None = None
-
-
 @app.command()
 @command
 def validate(paths: RecipePaths, output: Annotated[str, format_option()] = "text") -> Exit:
@@ -81,11 +39,11 @@ def validate(paths: RecipePaths, output: Annotated[str, format_option()] = "text
     except BadFiles as error:
         if output != "json":
             raise
-        write_answer(output, Validation(0, list(error.problems)), ())
+        write_answer(output, {"cases": 0, "problems": error.problems}, ())
         return Exit.USAGE
     recipes = plural(len({case.source for case in cases}), "recipe")
     text = Paragraph(f"{recipes}, {plural(len(cases), 'case')}, no problems")
-    write_answer(output, Validation(len(cases), []), [text])
+    write_answer(output, {"cases": len(cases), "problems": []}, [text])
     return Exit.OK
 
 
@@ -101,15 +59,14 @@ def schema(output: Annotated[str, format_option(only=("json",))] = "json") -> Ex
 @command
 def list_(paths: RecipePaths, output: Annotated[str, format_option()] = "text") -> Exit:
     """List the cases of recipes."""
-    cases = load_cases(paths)
-    rows = []
-    for case in cases:
-        target = ":".join(part for part in (case.target.backend, case.target.chip) if part)
-        rows.append((case.name, target + (f" x{case.target.devices}" if case.target.devices else ""), case.summary))
-    listed = [
-        ListedCase(case.recipe, case.name, case.summary, case.target.backend, case.target.chip, case.phase) for case in cases
-    ]
-    write_answer(output, CaseList(listed), [Table(["case", "target", "summary"], rows)], "Cases")
+    rows, listed = [], []
+    for case in load_cases(paths):
+        backend, chip, devices = case.target.backend, case.target.chip, case.target.devices
+        target = f"{backend}:{chip}" if chip else backend
+        rows.append((case.name, f"{target} x{devices}" if devices else target, case.summary))
+        keys = {"recipe": case.recipe, "case": case.name, "summary": case.summary, "backend": backend, "chip": chip}
+        listed.append({**keys, "phase": case.phase})
+    write_answer(output, {"cases": listed}, [Table(["case", "target", "summary"], rows)], "Cases")
     return Exit.OK
 
 
@@ -169,20 +126,21 @@ def new(
     """
     if path.exists():
         raise BadInput(f"{path} exists; nothing was changed")
-    reported: tuple[str, ...] = ()
+    wish = Wish(path, source, backend, chip, kernel)
+    reported: list[str] = []
     if from_text:
-        read = start_from_text(path, from_text, (block, line), source, backend, chip, kernel)
-        start, reported = read.start, read.toolchains
+        start, reported = start_from_text(wish, from_text, block, line)
     elif command and kernel is None:
-        start = _from_command(path, command, backend, source)
+        start = start_from_command(wish, command)
     elif source is None or command:
         raise BadInput("name the model or the kernel's file with --input, or write the command line that compiles it after --")
     else:
-        start = start_from_file(path, source, backend, chip, kernel)
+        start = start_from_file(wish, source)
     if chip and start.target:
         start = replace(start, target=replace(start.target, chip=chip))
-    tried = try_start(context, start, path.stem, toolchain or ()) if try_ and start.guessed else TriedStart(start)
-    start = tried.start
+    tried: list[TrialResult] = []
+    if try_ and start.guessed:
+        start, tried = try_start(context, start, path.stem, toolchain or ())
     if start.copied is not None and start.input.exists():
         raise BadInput(f"{start.input} exists; nothing was changed")
     input_path = os.path.relpath(start.input.absolute(), path.absolute().parent)
@@ -193,32 +151,33 @@ def new(
             start.input.write_text(start.copied, "utf-8")
         with path.open("x", encoding="utf-8") as file:  # never over a file that was written meanwhile
             file.write(text)
-    values = NewRecipe(
-        str(path), str(start.input), list(start.left_out), list(start.notes), list(tried.results), list(reported), *start.expect
-    )
-    write_answer(output, values, [Paragraph(str(path))])
-    if start.copied is not None:
-        print_stderr(f"the program was copied into {start.input}")
-    if start.left_out:
-        print_stderr(f"left out, because they do not affect the compiled code: {' '.join(start.left_out)}")
-    results = (f"{each.toolchain}: {each.status}{f', {each.reason}' if each.reason else ''}" for each in tried.results)
-    for note in (*start.notes, *results, *filter(None, [tried.note])):
-        print_stderr(note)
-    if start.unknown:
-        print_stderr(
-            f"not known: {', '.join(start.unknown)}; write what the kernel is launched with instead of each ? in {path}"
-        )
-    newest = [] if start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]
-    revs = [start.toolchain] if start.toolchain else list(reported) or newest
-    print_stderr(" ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)]))
+    answer = {
+        "recipe": path,
+        "input": start.input,
+        "left_out": start.left_out,
+        "notes": start.notes,
+        "tried": tried,
+        "reported_for": reported,
+        "reported_failure": next(iter(start.expect), None),
+    }
+    write_answer(output, answer, [Paragraph(str(path))])
+    for remark in _remarks(path, start, tried, reported):
+        print_stderr(remark)
     return Exit.OK
 
 
-def _from_command(recipe: Path, words: list[str], backend: str | None, source: Path | None) -> RecipeStart:
-    start = next(filter(None, (starter.from_command(words, backend, source) for starter in recipe_starters().values())), None)
-    if start is None:
-        raise BadInput(f"no compiler family reads command lines of {words[0]}; name the model with --input")
-    check_file(start.input)
-    if recipe_families()[start.family].kind_of(start.input.suffix) is None:  # a compiler reads a file of any name
-        return replace(start, input=recipe.with_suffix(".mlir"), copied=start.input.read_text("utf-8", "replace"))
-    return start
+def _remarks(path: Path, start: RecipeStart, tried: Sequence[TrialResult], reported: Sequence[str]) -> Iterator[str]:
+    """What the user should know of a new recipe, and the next command."""
+    if start.copied is not None:
+        yield f"the program was copied into {start.input}"
+    if start.left_out:
+        yield f"left out, because they do not affect the compiled code: {' '.join(start.left_out)}"
+    yield from start.notes
+    for trial in tried:
+        yield f"{trial.toolchain}: {trial.status}{f', {trial.reason}' if trial.reason else ''}"
+    if start.unknown:
+        names = ", ".join(start.unknown)
+        yield f"not known: {names}; write what the kernel is launched with instead of each ? in {path}"
+    newest = [] if start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]
+    revs = [start.toolchain] if start.toolchain else reported or newest
+    yield " ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)])

@@ -10,11 +10,12 @@ from tempfile import TemporaryDirectory
 import typer
 
 from triage.cli.context import failure_names, open_runner, refs_of
+from triage.cli.screen import print_stderr
 from triage.compilers.registry import recipe_families, recipe_starters
 from triage.execution.engine import Engine
 from triage.model.case import Case
 from triage.model.execution import Execution
-from triage.model.outcome import Compiled, Untestable
+from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart
 from triage.recipes.loader import load_recipes
@@ -34,40 +35,33 @@ class TrialResult:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TriedStart:
-    """A start with corrected values, and how it compiles on each toolchain that it was tried on."""
-
-    start: RecipeStart
-    results: tuple[TrialResult, ...] = ()
-    note: str | None = None
-
-
-def try_start(context: typer.Context, start: RecipeStart, title: str, revs: Sequence[str]) -> TriedStart:
-    """Correct the guessed values on the newest installed toolchain, and compile the result on the ones that are named.
+def try_start(
+    context: typer.Context, start: RecipeStart, title: str, revs: Sequence[str]
+) -> tuple[RecipeStart, list[TrialResult]]:
+    """Correct the guessed values on the newest installed toolchain, and compile the result on those that are named.
 
     A newest release that lacks what the program uses is followed by the named ones and by older installed ones, until the
-    program compiles on one. revs: the toolchains that are named.
+    program compiles on one.
     """
+    results: list[TrialResult] = []
     with TemporaryDirectory() as folder, open_runner(context.obj, ()) as runner:
         installed = [*reversed(runner.registry.installed_releases(start.family))]
         named = refs_of(runner, start.family, revs)
-        refs = list({ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])}.values())
+        refs = {ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])}
         if not refs:
-            note = f"not tried: no release of {start.family} is installed; -t {start.family}:latest installs one and tries it"
-            return TriedStart(start, note=note)
-        results: dict[str, TrialResult] = {}
-        for ref in refs:
-            is_named = ref.revision.name in {each.revision.name for each in named}
-            passed = any(result.status == "passed" for result in results.values())
+            latest = f"{start.family}:latest"
+            print_stderr(f"not tried: no release of {start.family} is installed; -t {latest} installs one and tries it")
+        for name, ref in refs.items():
             # A release that fails shows what is wrong with the values; one that lacks something shows nothing.
-            if any(result.status != "untestable" for result in results.values()) and not is_named:
+            if any(result.status != "untestable" for result in results) and ref not in named:
                 continue
             toolchain = runner.registry.obtain(ref)
-            if not passed:
+            if all(result.status != "passed" for result in results):
                 start = _improved(runner, Path(folder), title, start, toolchain)
-            results[ref.revision.name] = _result(runner, _case(Path(folder), title, start), toolchain)
-    return TriedStart(start, tuple(results.values()))
+            outcome = runner.probe_on(_case(Path(folder), title, start), toolchain).outcome
+            status = {Compiled: "passed", Untestable: "untestable", Failed: "failed"}[type(outcome)]
+            results.append(TrialResult(name, status, outcome.reason or (outcome.failure.headline if outcome.failure else None)))
+    return start, results
 
 
 def _improved(runner: Engine, folder: Path, title: str, start: RecipeStart, toolchain: Toolchain) -> RecipeStart:
@@ -94,13 +88,3 @@ def _case(folder: Path, title: str, start: RecipeStart) -> Case:
     recipe.write_text(new_recipe(recipe_families(), title, str(source), start), "utf-8")
     [case] = load_recipes([recipe], recipe_families(), failure_names())
     return case
-
-
-def _result(runner: Engine, case: Case, toolchain: Toolchain) -> TrialResult:
-    outcome = runner.probe_on(case, toolchain).outcome
-    name = toolchain.revision.name
-    if isinstance(outcome, Compiled):
-        return TrialResult(name, "passed", None)
-    if isinstance(outcome, Untestable):
-        return TrialResult(name, "untestable", outcome.reason)
-    return TrialResult(name, "failed", outcome.failure.headline)
