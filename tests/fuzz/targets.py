@@ -35,7 +35,7 @@ from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import OnnxDocument, OnnxFrontend, cut
 from triage.toolchains.index import read_page
-from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts, WorkflowRun
+from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.project import load_project
 from triage.toolchains.workspace import Workspace
 
@@ -147,13 +147,11 @@ def http(data: bytes, folder: Path) -> None:
     """Pages of an index, of nightlies and of the runs and artifacts of a workflow."""
     workspace = _HurriedWorkspace(folder)
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    settings = ArtifactsSection(workflow="ci.yml", artifact="linux")
-    actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings, "https://api.example")
-    run = WorkflowRun(id=1, head_sha="0" * 40, status="completed")
+    settings = ArtifactsSection(artifact="linux", api="https://api.example")
+    actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings)
     asked: tuple[Callable[[], object], ...] = (
         lambda: read_page(workspace, "https://index.example/simple/iree-base-compiler/", "iree-base-compiler"),
-        lambda: list(actions.runs(now.replace(year=2025), now)),
-        lambda: actions._artifact(run),
+        lambda: list(actions.listed(now)),
     )
     failure: Exception | None = None
     with mock.patch("requests.Session.get", lambda _, url, **__: _response(data, url)):
@@ -213,14 +211,14 @@ def _journals() -> list[bytes]:
 
 
 def _answers() -> list[bytes]:
-    run = {"id": 7, "head_sha": "a" * 40, "status": "completed", "conclusion": "success", "run_attempt": 1}
-    artifact = {"id": 8, "name": "linux", "expired": False, "expires_at": "2026-09-01T00:00:00Z"}
+    run = {"head_sha": "a" * 40, "head_branch": "main", "repository_id": 7, "head_repository_id": 7}
+    times = {"created_at": "2026-06-01T00:00:00Z", "expires_at": "2026-09-01T00:00:00Z"}
+    artifact = {"id": 8, "name": "linux", "expired": False, **times, "workflow_run": run}
     wheel = "iree_base_compiler-3.2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     page = f'<html><body><a href="../../{wheel}#sha256={"0" * 64}" data-requires-python="&gt;=3.9">{wheel}</a></body></html>'
     files = [{"filename": wheel, "url": f"https://f.example/{wheel}", "hashes": {"sha256": "0" * 64}, "yanked": False}]
     simple = {"meta": {"api-version": "1.0"}, "name": "iree-base-compiler", "files": files}
     return [
-        b"200\nContent-Type: application/json\n\n" + json.dumps({"total_count": 1, "workflow_runs": [run]}).encode(),
         b"200\nContent-Type: application/json\n\n" + json.dumps({"total_count": 1, "artifacts": [artifact]}).encode(),
         b"200\nContent-Type: text/html; charset=utf-8\n\n" + page.encode(),
         b"200\nContent-Type: application/vnd.pypi.simple.v1+json\n\n" + json.dumps(simple).encode(),

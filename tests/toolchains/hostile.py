@@ -163,30 +163,27 @@ BROKEN_PAGES: Mapping[str, Answer] = {
 }
 
 
-def workflow_run(**changes: object) -> dict[str, object]:
-    return {"id": 1, "head_sha": "0" * 40, "status": "completed", "conclusion": "success", "run_attempt": 1, **changes}
+def artifact(**changes: object) -> dict[str, object]:
+    entry = {"id": 1, "name": "packages", "expired": False, "created_at": "2026-01-01T00:00:00Z"}
+    return entry | {"workflow_run": {"head_sha": "0" * 40}} | changes
 
 
-def runs(*entries: object, total: object = 1) -> bytes:
-    return http(json.dumps({"total_count": total, "workflow_runs": entries}).encode())
+def artifacts(*entries: object, total: object = 1) -> bytes:
+    return http(json.dumps({"total_count": total, "artifacts": entries}).encode())
 
 
-def without(key: str) -> dict[str, object]:
-    return {name: value for name, value in workflow_run().items() if name != key}
-
-
-#: Answers that are no list of workflow runs.
-BROKEN_RUNS: Mapping[str, Answer] = {
+#: Answers that are not a list of artifacts.
+BROKEN_ARTIFACTS: Mapping[str, Answer] = {
     "no JSON": http(b"<html>"),
     "null": http(b"null"),
-    "deep nesting": http(b'{"total_count": 1, "workflow_runs": ' + NESTED + b"}"),
-    "not UTF-8": http(b'{"total_count": 1, "workflow_runs": [{"head_sha": "\xff"}]}'),
-    "no count": http(b'{"workflow_runs": []}'),
-    "the list is null": http(b'{"total_count": 7, "workflow_runs": null}'),
-    "no id": runs(without("id")),
-    "the id is negative": runs(workflow_run(id=-1)),
-    "the commit is a number": runs(workflow_run(head_sha=7)),
-    "a thousand million runs": runs(*[workflow_run(id=number) for number in range(1, 101)], total=10**9),
+    "deep nesting": http(b'{"total_count": 1, "artifacts": ' + NESTED + b"}"),
+    "not UTF-8": http(b'{"total_count": 1, "artifacts": [{"name": "\xff"}]}'),
+    "no count": http(b'{"artifacts": []}'),
+    "the list is null": http(b'{"total_count": 7, "artifacts": null}'),
+    "no id": artifacts({"name": "packages"}),
+    "the id is negative": artifacts(artifact(id=-1)),
+    "the commit is a number": artifacts(artifact(workflow_run={"head_sha": 7})),
+    "a thousand million artifacts": artifacts(*[artifact(id=number) for number in range(1, 101)], total=10**9),
 }
 
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from tests.git_history.history import ENV, History
 from tests.toolchains.hostile import (
+    BROKEN_ARTIFACTS,
     BROKEN_HTTP,
     BROKEN_PAGES,
-    BROKEN_RUNS,
     BROKEN_WHEELS,
     MALICIOUS_WHEELS,
     HostileServer,
@@ -67,19 +67,19 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             history.commit(f"c{number}")
     (folder / "project.yaml").write_text(
         "name: iree\ncompiler: iree\nrepository: https://github.com/iree-org/iree\ndistribution: iree-base-compiler\n"
-        "artifacts: {workflow: pkgci.yml, artifact: packages}\n"
+        "artifacts: {artifact: packages}\n"
     )
     (folder / "case.mlir").write_text("module {}\n")
     (folder / "case.yaml").write_text("name: a\ncompiler: iree\ninput: case.mlir\ntarget: {backend: llvm-cpu}\n")
     return folder
 
 
-@pytest.mark.parametrize("name", [*BROKEN_RUNS, "a gzip bomb", "a redirect to no address", "a rate limit that ends never"])
-def test_a_broken_list_of_runs_ends_with_exit_4(home: Path, server: HostileServer, clone: Path, name: str) -> None:
-    server.answers = {"/": (BROKEN_HTTP | BROKEN_RUNS)[name]}
+@pytest.mark.parametrize("name", [*BROKEN_ARTIFACTS, "a gzip bomb", "a redirect to no address", "a rate limit that ends never"])
+def test_a_broken_list_of_artifacts_ends_with_exit_4(home: Path, server: HostileServer, clone: Path, name: str) -> None:
+    server.answers = {"/": (BROKEN_HTTP | BROKEN_ARTIFACTS)[name]}
     ends = ["--good", "commit:HEAD~2", "--bad", "commit:HEAD", "--repo", clone / "repo"]
     check_failure(call("bisect", clone / "case.yaml", "--project", clone / "project.yaml", *ends), server)
-    assert len(server.paths) <= 501  # pages without end are not read
+    assert len(server.paths) <= 500  # pages without end are not read
 
 
 @pytest.mark.parametrize("name", BROKEN_WHEELS)

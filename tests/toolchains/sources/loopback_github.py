@@ -35,52 +35,37 @@ class LoopbackGitHub:
     """`url` is the API's base. Answers in `refusals` (status, headers) are given first, each once."""
 
     url: str = ""
-    page: int = 100
-    cap: int = 1000
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    artifacts: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    artifacts: list[dict[str, Any]] = field(default_factory=list)
     archives: dict[int, bytes] = field(default_factory=dict)
     refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     tokens: set[str | None] = field(default_factory=set)
 
-    def run(
+    def add(
         self,
         sha: str,
         created: str,
-        data: bytes | None = None,
+        data: bytes = b"",
         *,
-        status: str = "completed",
-        conclusion: str | None = "success",
         branch: str = "main",
         days_left: float = 30,
         expired: bool = False,
-    ) -> int:
-        """A run, with an artifact where `data` is given; the artifact's id is the run's plus 1000."""
-        number = len(self.runs) + 1
-        run = {"id": number, "head_sha": sha, "status": status, "conclusion": conclusion, "head_branch": branch}
-        self.runs.insert(0, run | {"created_at": created, "run_attempt": 1})
-        self.artifacts[number] = []
-        if data is not None:
-            expires = (datetime.now(UTC) + timedelta(days=days_left)).strftime("%Y-%m-%dT%H:%M:%SZ")
-            entry = {"id": number + 1000, "name": ARTIFACT, "size_in_bytes": len(data), "expired": expired}
-            self.artifacts[number] = [entry | {"expires_at": expires}, entry | {"id": number + 5000, "name": "logs"}]
-            self.archives[number + 1000] = data
-        return number
+        fork: bool = False,
+    ) -> None:
+        """Add an artifact that is newer than those before."""
+        number = len(self.artifacts) + 1001
+        run = {"head_sha": sha, "head_branch": branch, "repository_id": 7, "head_repository_id": 8 if fork else 7}
+        expires = (datetime.now(UTC) + timedelta(days=days_left)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        entry = {"id": number, "name": ARTIFACT, "expired": expired, "created_at": created, "expires_at": expires}
+        self.artifacts.insert(0, entry | {"workflow_run": run})
+        self.archives[number] = data
 
     def answer(self, path: str, asked: dict[str, list[str]]) -> tuple[int, Any]:
         match path.removeprefix("/repos/iree-org/iree/").split("/"):
-            case ["actions", "workflows", "pkgci.yml", "runs"]:
-                since, until = (datetime.fromisoformat(part) for part in asked["created"][0].split(".."))
-                found = [run for run in self.runs if since <= datetime.fromisoformat(run["created_at"]) <= until]
-                found = [run for run in found if run["head_branch"] == asked.get("branch", [run["head_branch"]])[0]]
-                number = int(asked["page"][0]) - 1
-                shown = found[: self.cap][number * self.page : (number + 1) * self.page]
-                return 200, {"total_count": len(found), "workflow_runs": shown}
-            case ["actions", "runs", run, "artifacts"] if int(run) in self.artifacts:
-                wanted = asked.get("name", [ARTIFACT])[0]
-                found = [one for one in self.artifacts[int(run)] if one["name"] == wanted]
-                return 200, {"total_count": len(found), "artifacts": found}
+            case ["actions", "artifacts"]:
+                first = (int(asked["page"][0]) - 1) * int(asked["per_page"][0])
+                found = [one for one in self.artifacts if one["name"] == asked["name"][0]]
+                return 200, {"total_count": len(found), "artifacts": found[first : first + int(asked["per_page"][0])]}
             case ["actions", "artifacts", artifact, "zip"] if int(artifact) in self.archives:
                 return 200, self.archives[int(artifact)]
             case ["actions", "artifacts", _, "zip"]:

@@ -24,7 +24,7 @@ def test_every_mistake_is_reported_at_its_position() -> None:
 name: x
 nightlys: {}
 nightlies: {find-links: ftp://x, tags: [v]}
-artifacts: {workflw: a, runs: maybe}
+artifacts: {artifct: a}
 build: {commands: [], timeout: 5 parsecs, submodules: perhaps}
 paths: {a: b}
 distribution: 3.10
@@ -35,9 +35,7 @@ name: again
         ("2:1", 'did you mean "nightlies"? Keys: name, compiler, repository, '),
         ("3:25", "https://"),
         ("3:41", "{version}"),
-        ("4:12", "add `artifact: linux_x86_64_release_packages`"),
-        ("4:13", 'did you mean "workflow"? Keys: workflow, artifact, wheel, branch, '),
-        ("4:31", "write 'success' or 'any'"),
+        ("4:13", 'did you mean "artifact"? Keys: artifact, wheel, branch, '),
         ("5:19", "empty"),
         ("5:32", "120s, 2m or 1h30m"),
         ("5:55", "true"),

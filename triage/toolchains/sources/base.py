@@ -1,35 +1,37 @@
-"""The interface of a toolchain source, and the offers that it makes for commits."""
+"""A source of toolchains: its section of the project file, and the offers that it makes for commits."""
 
 from __future__ import annotations
 
+import string
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import AfterValidator
 
 from triage.git_history import CommitPosition, Repository, Timeline
 from triage.model.revision import Revision
+from triage.recipes.mapping import MappingFormat, OneOrMore, Pattern, Text
 from triage.toolchains.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One toolchain that a source can provide; plain data, so that another machine can obtain it.
-
-    source: The source's name.
-    revision: `commit` is None where it is not known before the compiler is installed.
-    position: Where the toolchain's commit lies on the timeline, perhaps not exactly.
-    seconds: The estimated time to obtain it; 0 when it is installed.
-    item: The source's own key.
-    untestable: Why it cannot be obtained, where that is known beforehand.
-    """
+    """One toolchain that a source can provide; plain data, so that another machine can obtain it."""
 
     source: str
     revision: Revision
+    """Its `commit` is None if it is not known before the compiler is installed."""
     position: CommitPosition
+    """Where the toolchain's commit lies on the timeline, perhaps not exactly."""
     seconds: float
+    """The estimated time to obtain it; 0 when it is installed."""
     item: str
+    """The source's own key."""
     untestable: str | None = None
+    """Why it cannot be obtained, if that is known beforehand."""
 
 
 class Source(Protocol):
@@ -38,13 +40,13 @@ class Source(Protocol):
     name: str
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """The offers for these commits, oldest first; several may be for one commit. EnvironmentFailure when the source
+        """Return the offers for these commits, oldest first; several may be for one commit. EnvironmentFailure when the source
         cannot list them.
         """
 
     def obtain(self, offer: Offer, package: str | None = None) -> Path:
-        """The folder of the toolchain, obtained if it is not installed. package: another one that was published with it; a
-        source without packages returns the toolchain's folder.
+        """Return the folder of the toolchain, obtained if it is not installed, or of a package that was published with it.
+        A source without packages returns the toolchain's folder.
 
         Raises:
             Unobtainable: there is no such toolchain or package.
@@ -54,23 +56,49 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a source is made from, beside its own section of the project file.
-
-    folder: Where relative commands run. distribution: The name of the project's wheels.
-    """
+    """What a source is made from, besides its own section of the project file."""
 
     workspace: Workspace
     repository: Repository
     folder: Path
+    """Where relative commands run."""
     project: str
     distribution: str | None
+    """The name of the project's wheels."""
     web_page: str | None
+
+
+class SourceSection(MappingFormat):
+    """The settings of one source."""
+
+    @abstractmethod
+    def open(self, context: SourceContext) -> Source:
+        """Return the source. It asks nothing yet. BadInput when settings are missing that the project could have."""
+
+    @property
+    def needs_distribution(self) -> bool:
+        """Whether the project must name its wheels."""
+        return False
+
+
+def _tag(text: str) -> str:
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+    except ValueError:  # unbalanced braces
+        names = []
+    if names != ["version"]:
+        raise ValueError(f'"{text}" is not a pattern for tags: write {{version}} once, such as "v{{version}}".')
+    return text
+
+
+Url = Annotated[Text, Pattern("https?://.+", '"{text}" is not an address: write one that begins with https://.')]
+Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], OneOrMore()]
 
 
 def commit_offer(
     source: str, timeline: Timeline, index: int, seconds: float, item: str, untestable: str | None = None
 ) -> Offer:
-    """An offer of exactly the commit at an index."""
+    """Return an offer of exactly the commit at an index."""
     commit = timeline.commits[index]
     revision = Revision(commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject)
     return Offer(source, revision, CommitPosition(index, commit.sha), seconds, item, untestable)

@@ -24,8 +24,7 @@ from triage.model.execution import Ending
 from triage.recipes.mapping import Duration, Texts, Variables
 from triage.toolchains.home import disk_errors, lock_file, remove_tree
 from triage.toolchains.install_cache import USE, fill_folder, is_intact
-from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import SourceSection
+from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, commit_offer
 from triage.toolchains.workspace import Workspace
 
 _FIRST_SECONDS = 3600.0  # of a build in an empty folder, until there are timings

@@ -17,10 +17,9 @@ from triage.model.errors import BadInput
 from triage.recipes.document import parse_document, read_text
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
 from triage.toolchains.sources.artifact import ArtifactsSection
-from triage.toolchains.sources.base import Source, SourceContext
+from triage.toolchains.sources.base import Source, SourceContext, SourceSection, Url
 from triage.toolchains.sources.build import BuildSection
 from triage.toolchains.sources.script import ScriptSection
-from triage.toolchains.sources.section import SourceSection, Url
 from triage.toolchains.sources.wheels import NightliesSection, ReleasesSection
 from triage.toolchains.workspace import Workspace
 

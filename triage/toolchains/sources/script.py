@@ -19,8 +19,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.recipes.mapping import Duration, Text, Variables
 from triage.toolchains.home import disk_errors
-from triage.toolchains.sources.base import Offer, SourceContext, commit_offer
-from triage.toolchains.sources.section import SourceSection
+from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, commit_offer
 from triage.toolchains.workspace import Workspace
 
 _DEFAULT_SECONDS = 120.0  # until there are timings

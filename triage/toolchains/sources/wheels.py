@@ -23,8 +23,7 @@ from triage.recipes.mapping import Text
 from triage.toolchains.index import Index, Release, read_page, stored_page
 from triage.toolchains.install import install, install_companion
 from triage.toolchains.install_cache import folder_of, is_intact
-from triage.toolchains.sources.base import Offer, SourceContext
-from triage.toolchains.sources.section import SourceSection, Tags, Url
+from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, Tags, Url
 from triage.toolchains.web import without_password
 from triage.toolchains.workspace import Workspace
 
