@@ -12,7 +12,6 @@ from triage.compilers.iree.lint import IreeLinter
 from triage.mlir import rewrite
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader, read_printed
-from triage.reduce.frontends.mlir.dimensions import dimension_classes
 from triage.reduce.frontends.mlir.document import MlirDocument, copy_module
 
 DEEP = 100_000
@@ -41,7 +40,6 @@ def read(text: str, folder: Path) -> None:
     copy, _ = copy_module(module)
     assert MlirDocument(copy).text == print_module(module)
     assert MlirDocument(copy).operation_at(3)
-    dimension_classes(module)
     IreeLinter().check(module, [], "rocm", "gfx942")
     list(rewrite.static_candidates(text))
     rewrite.propagate_shapes(copy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.engine import Frontend, Pass, greedily, minimise
-from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
+from triage.reduce.engine import Frontend, minimise
+from triage.reduce.frontends.case_settings import drop_flags, fewer_devices
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate, Document, Entry
 
@@ -39,81 +39,9 @@ class OnnxDocument:
     def types(self) -> dict[str, ValueInfoProto]:
         """The known type of each value, inferred where the model does not state it."""
         graph = shape_inference.infer_shapes(self.model).graph
-        return {
-            value.name: value for value in (*graph.input, *graph.output, *graph.value_info) if value.type.WhichOneof("value")
-        }
-
-
-def needs(node: NodeProto) -> list[str]:
-    """Return the values that a node and its subgraphs read from outside."""
-    names = [name for name in node.input if name]
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            inside = {name for inner in graph.node for name in inner.output}
-            inside |= {value.name for value in graph.input} | {value.name for value in graph.initializer}
-            names += [name for inner in graph.node for name in needs(inner) if name not in inside]
-    return list(dict.fromkeys(names))
-
-
-def cut(document: OnnxDocument, kept: Collection[int], returned: Sequence[str] | None = None) -> OnnxDocument | None:
-    """Return the model with only the nodes index these indices; None when a type is unknown or nothing is returned.
-
-    Values that they need from other nodes become inputs, values that other nodes or the caller need become outputs.
-    """
-    graph = document.model.graph
-    nodes = [graph.node[index] for index in sorted(set(kept))]
-    results = {name for node in nodes for name in node.output if name}
-    needed = list(dict.fromkeys(name for node in nodes for name in needs(node) if name not in results))
-    if returned is None:
-        chosen = {id(node) for node in nodes}
-        outside = {name for node in graph.node if id(node) not in chosen for name in needs(node)}
-        outside |= {value.name for value in graph.output}
-        inside = {name for node in nodes for name in needs(node)}
-        ordered = [name for node in nodes for name in node.output if name]
-        returned = [name for name in ordered if name in outside] or [name for name in ordered if name not in inside]
-    constants = {value.name: value for value in graph.initializer}
-    inputs = [name for name in needed if name not in constants]
-    types = document.types
-    if not returned or any(name not in types for name in (*inputs, *returned)):
-        return None
-    small = helper.make_graph(
-        nodes,
-        _name(graph),
-        [types[name] for name in inputs],
-        [types[name] for name in returned],
-        [constants[name] for name in needed if name in constants],
-    )
-    return OnnxDocument(_model(document.model, small))
-
-
-def _name(graph: onnx.GraphProto) -> str:
-    """Return the graph's name, or another one when it has none or is not text."""
-    return graph.name if isinstance(graph.name, str) and graph.name else "graph"
-
-
-def freed(document: OnnxDocument, names: Collection[str]) -> OnnxDocument | None:
-    """Return the model with some initializers as inputs; None when it has none of them."""
-    graph = document.model.graph
-    chosen = [value for value in graph.initializer if value.name in set(names)]
-    if not chosen:
-        return None
-    existing = {value.name for value in graph.input}
-    added = [value for value in chosen if value.name not in existing]
-    inputs = [helper.make_tensor_value_info(value.name, value.data_type, list(value.dims)) for value in added]
-    small = helper.make_graph(
-        list(graph.node),
-        _name(graph),
-        [*graph.input, *inputs],
-        list(graph.output),
-        [value for value in graph.initializer if value.name not in set(names)],
-    )
-    return OnnxDocument(_model(document.model, small))
-
-
-def _model(model: ModelProto, graph: onnx.GraphProto) -> ModelProto:
-    built = helper.make_model(graph, opset_imports=list(model.opset_import), functions=list(model.functions))
-    built.ir_version = model.ir_version
-    return built
+        held = [helper.make_tensor_value_info(value.name, value.data_type, list(value.dims)) for value in graph.initializer]
+        values = (*held, *graph.input, *graph.output, *graph.value_info)
+        return {value.name: value for value in values if value.type.WhichOneof("value")}
 
 
 class OnnxFrontend(Frontend):
@@ -121,16 +49,13 @@ class OnnxFrontend(Frontend):
 
     def __init__(self) -> None:
         self.passes = (drop_nodes, drop_outputs, free_initializers)
-        self.final_passes = (fewer_devices, oldest_chip, drop_flags)
+        self.final_passes = (fewer_devices, drop_flags)
 
     def open(self, path: Path) -> Sequence[Document]:
         try:
             return [OnnxDocument(onnx.load(path))]
         except DecodeError:
             return []
-
-    def approach(self, line: int | None) -> Pass:  # noqa: ARG002 - diagnostics point into the imported program
-        return narrow
 
     def entry(self, document: Document, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
         assert isinstance(document, OnnxDocument)
@@ -149,7 +74,7 @@ class OnnxFrontend(Frontend):
 
 
 def _tensor_type(value: ValueInfoProto) -> str:
-    """The type in MLIR's notation; a value that is no tensor has the type `none`."""
+    """Return the type in MLIR's notation, and `none` for a value that is not a tensor."""
     tensor = value.type.tensor_type
     if not tensor.elem_type:
         return "none"
@@ -160,62 +85,92 @@ def _tensor_type(value: ValueInfoProto) -> str:
     return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
 
 
-@greedily
-def narrow(candidate: Candidate) -> Iterator[Candidate]:
-    """Keep one half of the nodes, or the middle, as long as that fails."""
-    document = _model_of_candidate(candidate)
-    count = len(document.model.graph.node)
-    half, quarter = count // 2, count // 4
-    for first, end in ((0, half), (half, count), (quarter, quarter + half)) if count > 1 else ():
-        if (cut_out := cut(document, range(first, end))) is not None:
-            yield Candidate(cut_out, candidate.case)
+def cut(
+    document: OnnxDocument, kept: Collection[int], returned: Sequence[str] | None = None, freed: Collection[str] = ()
+) -> OnnxDocument | None:
+    """Return the model with only the nodes at these indices, or None when a type is unknown or nothing is returned.
+
+    Values that they need from other nodes become inputs, as do the initializers in `freed`. Values that other nodes or the
+    caller need become outputs, unless `returned` names them.
+    """
+    graph = document.model.graph
+    nodes = [graph.node[index] for index in sorted(set(kept))]
+    results = [name for node in nodes for name in node.output if name]
+    read = [name for node in nodes for name in needs(node)]
+    if returned is None:
+        chosen = {id(node) for node in nodes}
+        outside = {name for node in graph.node if id(node) not in chosen for name in needs(node)}
+        outside |= {value.name for value in graph.output}
+        returned = [name for name in results if name in outside] or [name for name in results if name not in set(read)]
+    needed = list(dict.fromkeys(name for name in read if name not in set(results)))
+    constants = {value.name: value for value in graph.initializer if value.name not in freed}
+    inputs = [name for name in needed if name not in constants]
+    if not returned or any(name not in document.types for name in (*inputs, *returned)):
+        return None
+    small = helper.make_graph(
+        nodes,
+        graph.name if isinstance(graph.name, str) and graph.name else "graph",  # a name may be any bytes
+        [document.types[name] for name in inputs],
+        [document.types[name] for name in returned],
+        [constants[name] for name in needed if name in constants],
+    )
+    model = document.model
+    built = helper.make_model(small, opset_imports=list(model.opset_import), functions=list(model.functions))
+    built.ir_version = model.ir_version
+    return OnnxDocument(built)
+
+
+def needs(node: NodeProto) -> list[str]:
+    """Return the values that a node and its subgraphs read from outside."""
+    names = [name for name in node.input if name]
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            inside = {name for inner in graph.node for name in inner.output}
+            inside |= {value.name for value in graph.input} | {value.name for value in graph.initializer}
+            names += [name for inner in graph.node for name in needs(inner) if name not in inside]
+    return list(dict.fromkeys(names))
 
 
 def drop_nodes(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop nodes, halves before single ones. Their outputs become inputs of the model."""
-    document = _model_of_candidate(candidate)
+    document = _model_of(candidate)
 
     def build(kept: Sequence[int]) -> Candidate | None:
-        model_cut = cut(document, kept) if kept else None
-        return Candidate(model_cut, candidate.case) if model_cut else None
+        smaller = cut(document, kept) if kept else None
+        return Candidate(smaller, candidate.case) if smaller else None
 
     return minimise(candidate, range(len(document.model.graph.node)), build, test, whole=False)
 
 
 def drop_outputs(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Return fewer values, and drop the nodes that are then unused."""
-    document = _model_of_candidate(candidate)
-    names = [value.name for value in document.model.graph.output]
+    document = _model_of(candidate)
 
     def build(returned: Sequence[str]) -> Candidate | None:
-        model_cut = cut(document, _towards(document, returned), list(returned)) if returned else None
-        return Candidate(model_cut, candidate.case) if model_cut else None
+        needed, chosen = set(returned), []
+        for index, node in reversed(list(enumerate(document.model.graph.node))):
+            if needed & set(node.output):
+                chosen.append(index)
+                needed.update(needs(node))
+        smaller = cut(document, chosen, returned)
+        return Candidate(smaller, candidate.case) if smaller else None
 
-    return minimise(candidate, names, build, test, whole=False)
-
-
-def _towards(document: OnnxDocument, names: Sequence[str]) -> list[int]:
-    """The indices of the nodes that the values depend on."""
-    needed, chosen = set(names), []
-    for index, node in reversed(list(enumerate(document.model.graph.node))):
-        if needed & set(node.output):
-            chosen.append(index)
-            needed.update(needs(node))
-    return chosen
+    return minimise(candidate, [value.name for value in document.model.graph.output], build, test, whole=False)
 
 
 def free_initializers(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    document = _model_of_candidate(candidate)
-    names = [value.name for value in document.model.graph.initializer]
+    document = _model_of(candidate)
+    graph = document.model.graph
+    names, returned = [value.name for value in graph.initializer], [value.name for value in graph.output]
 
     def build(kept: Sequence[str]) -> Candidate | None:
-        smaller = freed(document, set(names) - set(kept))
+        smaller = cut(document, range(len(graph.node)), returned, set(names) - set(kept))
         return Candidate(smaller, candidate.case) if smaller else None
 
     return minimise(candidate, names, build, test)
 
 
-def _model_of_candidate(candidate: Candidate) -> OnnxDocument:
+def _model_of(candidate: Candidate) -> OnnxDocument:
     assert isinstance(candidate.document, OnnxDocument)
     return candidate.document

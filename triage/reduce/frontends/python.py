@@ -12,7 +12,7 @@ from typing import Any
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.engine import Frontend, Pass, greedily, minimise
-from triage.reduce.frontends.case_settings import drop_flags, drop_options, oldest_chip
+from triage.reduce.frontends.case_settings import drop_flags, drop_options
 from triage.reduce.frontends.syntax_tree import (
     Edits,
     PythonDocument,
@@ -43,7 +43,7 @@ class PythonFrontend(Frontend):
         self.passes, self.final_passes = _PROGRAM_PASSES, (shrink_numbers, drop_flags)
         if kernel_of(case):  # small sizes compile faster
             self.passes = (shrink_constexprs, *_PROGRAM_PASSES, drop_parameters, drop_options, drop_hints)
-            self.final_passes = (inline_constexprs, shrink_numbers, oldest_chip)
+            self.final_passes = (inline_constexprs, shrink_numbers)
         self._check_names = False  # whether the original defines every name that it reads
 
     def open(self, path: Path) -> Sequence[Document]:
@@ -85,28 +85,6 @@ def _without(candidate: Candidate, dropped: set[ast.stmt]) -> Candidate | None:
         tree = edited(tree, dict.fromkeys(broken))
     smaller = Candidate(PythonDocument(tree), candidate.case)
     return smaller if kernel_function(candidate) is None or kernel_function(smaller) is not None else None
-
-
-def drop_unread(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-    """Drop assignments and imports whose names nothing reads."""
-    items: list[ast.stmt] = []
-    tree = tree_of(candidate)
-    while unread := _unread(tree):
-        items += unread
-        tree = edited(tree, dict.fromkeys(unread))
-    return minimise(candidate, items, lambda kept: _without(candidate, set(items) - set(kept)), test)
-
-
-def _unread(tree: ast.Module) -> list[ast.stmt]:
-    read = {name for statement in statements(tree) for name in names_read(statement)}
-    found: list[ast.stmt] = []
-    for statement in statements(tree):
-        match statement:
-            case ast.Assign(targets=targets) if not all(isinstance(target, (ast.Name, ast.Tuple)) for target in targets):
-                continue
-            case ast.Assign() | ast.Import() | ast.ImportFrom() if not read & bound_below(statement):
-                found.append(statement)
-    return found
 
 
 @greedily
@@ -293,4 +271,4 @@ def shrink_numbers(candidate: Candidate) -> Iterator[Candidate]:
         yield with_edits(candidate, {node: ast.Constant(value // 2) for node in nodes})
 
 
-_PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, drop_unread, open_blocks, inline_names, drop_keywords, take_parts)
+_PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, open_blocks, inline_names, drop_keywords, take_parts)

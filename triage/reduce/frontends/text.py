@@ -11,7 +11,6 @@ from triage.reduce.frontends.case_settings import drop_flags, drop_options, fewe
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate, Document
 
-LineRange = tuple[int, int]
 _DEEPEST = 6  # levels of indentation; deeper lines are dropped one by one
 
 
@@ -64,38 +63,31 @@ def drop_blocks(candidate: Candidate, test: InterestingnessTest) -> Candidate:
 
 def drop_lines(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop lines, halves of the text before single ones."""
-    return _drop_ranges(candidate, test, [(index, index + 1) for index in range(len(_lines(candidate)))])
+    return _drop_ranges(candidate, test, [range(index, index + 1) for index in range(len(_lines(candidate)))])
 
 
-def blocks(lines: Sequence[str], depth: int) -> list[LineRange]:
+def blocks(lines: Sequence[str], depth: int) -> list[range]:
     """Return the blocks at a level of indentation, counted from 0: a line, the deeper lines after it and the closing
     bracket.
     """
     widths = [len(line) - len(line.lstrip()) for line in lines]
     levels = sorted(set(widths))
-    if depth >= len(levels):
-        return []
-    ranges: list[LineRange] = []
-    index = 0
-    while index < len(lines):
-        if widths[index] != levels[depth]:
-            index += 1
+    found: list[range] = []
+    for index, width in enumerate(widths):
+        if depth >= len(levels) or width != levels[depth] or (found and index in found[-1]):
             continue
-        end = index + 1
-        while end < len(lines) and widths[end] > widths[index]:
+        end = next((later for later in range(index + 1, len(lines)) if widths[later] <= width), len(lines))
+        if end - index > 1 and end < len(lines) and widths[end] == width and lines[end].lstrip().startswith(("}", ")", "]")):
             end += 1
-        if end - index > 1 and end < len(lines) and widths[end] == widths[index] and lines[end].lstrip()[:1] in ("}", ")", "]"):
-            end += 1
-        ranges.append((index, end))
-        index = end
-    return ranges
+        found.append(range(index, end))
+    return found
 
 
-def _drop_ranges(candidate: Candidate, test: InterestingnessTest, ranges: Sequence[LineRange]) -> Candidate:
+def _drop_ranges(candidate: Candidate, test: InterestingnessTest, ranges: Sequence[range]) -> Candidate:
     lines, document = _lines(candidate), candidate.document
 
-    def build(kept: Sequence[LineRange]) -> Candidate | None:
-        dropped = {index for first, end in set(ranges) - set(kept) for index in range(first, end)}
+    def build(kept: Sequence[range]) -> Candidate | None:
+        dropped = {index for lines in set(ranges) - set(kept) for index in lines}
         left = [line for index, line in enumerate(lines) if index not in dropped]
         return Candidate(TextDocument(left, document.kind, document.suffix), candidate.case) if left else None
 

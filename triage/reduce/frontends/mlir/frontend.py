@@ -8,7 +8,7 @@ from pathlib import Path
 from triage.execution.mlir_tools import Reader
 from triage.mlir.tree import arguments_of
 from triage.reduce.engine import Frontend, Pass
-from triage.reduce.frontends.case_settings import drop_flags, fewer_devices, oldest_chip
+from triage.reduce.frontends.case_settings import drop_flags, fewer_devices
 from triage.reduce.frontends.mlir.dimensions import shrink_dimensions
 from triage.reduce.frontends.mlir.document import MlirDocument, reads_unset_values
 from triage.reduce.frontends.mlir.operations import (
@@ -39,7 +39,7 @@ _LARGE = 4 << 20  # bytes of a file from which it is first read without its cons
 class MlirFrontend(Frontend):
     """MLIR as text or bytecode."""
 
-    final_passes = (shrink_dimensions, widen_elements, drop_attributes, fewer_devices, oldest_chip, drop_flags)
+    final_passes = (shrink_dimensions, widen_elements, drop_attributes, fewer_devices, drop_flags)
 
     def __init__(self, reader: Reader, *others: Reader) -> None:
         """others: tools of further toolchains. A program is valid only when these accept it, too."""
