@@ -156,8 +156,8 @@ def test_a_reduction_pass_is_a_module_and_one_line(package: Path, tmp_path: Path
     )
     code = (
         "from triage.model.case import InputKind\n"
-        "from triage.reduce.frontends.text import TextFrontend\n"
-        "print([step.__name__ for step in TextFrontend(InputKind.OTHER, 'txt').passes])"
+        "from triage.reduce.frontends.text import text_frontend\n"
+        "print([step.__name__ for step in text_frontend(InputKind.OTHER, 'txt').passes])"
     )
     done = run(package, tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr

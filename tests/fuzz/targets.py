@@ -33,7 +33,7 @@ from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader, read_printed
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
-from triage.reduce.frontends.onnx import OnnxDocument, OnnxFrontend, cut
+from triage.reduce.frontends.onnx import ONNX, OnnxDocument, cut
 from triage.toolchains.index import read_page
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.project import load_project
@@ -99,10 +99,9 @@ def mlir(data: bytes, folder: Path) -> None:
 
 
 def onnx_model(data: bytes, folder: Path) -> None:
-    frontend = OnnxFrontend()
-    for document in frontend.open(_file(data, folder, "model.onnx")):
+    for document in ONNX.open(_file(data, folder, "model.onnx")):
         assert isinstance(document, OnnxDocument)
-        if frontend.valid(document) is not None:
+        if document.valid() is not None:
             cut(document, range(len(document.model.graph.node) // 2))
 
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.reduce.test_search import draft
+from tests.reduce.test_search import CASE
 from triage.execution.judge import same_signature
 from triage.execution.task import Naming
-from triage.model.case import Case
+from triage.model.case import Case, InputKind
 from triage.model.outcome import Compiled, Failed, Failure, Measured, Outcome, Probe
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
+from triage.reduce.frontends.text import TextDocument
 from triage.reduce.interestingness import Oracle
-from triage.reduce.program import Document
+from triage.reduce.program import Candidate
 
 FAILURES = {name: Failure(name, name, f"{name}:detail", "detail") for name in ("wanted", "other")}
 WANTED = FAILURES["wanted"]
@@ -39,8 +40,13 @@ class FakeProber:
         return Probe(case, Revision("1"), "1", outcome, Measured(seconds=1.0), cached=False)
 
 
-def operation_at(document: Document, line: int) -> str | None:
-    return document.content.decode().splitlines()[line - 1]
+class LinesDocument(TextDocument):
+    def operation_at(self, line: int) -> str | None:
+        return self.lines[line - 1]
+
+
+def draft(lines: list[str]) -> Candidate:
+    return Candidate(LinesDocument(lines, InputKind.OTHER, "other"), CASE)
 
 
 def oracle(folder: Path, failure: Failure = WANTED) -> Oracle:
@@ -49,7 +55,7 @@ def oracle(folder: Path, failure: Failure = WANTED) -> Oracle:
     drafts.mkdir(parents=True)
     start = Baseline(failure, same_signature(failure), Naming.NEVER, seconds=1.0, repeats=1, probes=())
     prober: Any = FakeProber(failure)
-    return Oracle(prober, drafts, bad, None, start, operation_at)
+    return Oracle(prober, drafts, bad, None, start)
 
 
 @pytest.mark.parametrize("failure", [LIMIT, NAMED_LIMIT])

@@ -16,9 +16,7 @@ from tests.recipes.loading import load_recipes
 from tests.reduce.test_search import CASE
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
-from triage.reduce.frontends.python import (
-    PythonFrontend,
-)
+from triage.reduce.frontends.python import python_frontend
 from triage.reduce.frontends.syntax_tree import (
     PythonDocument,
     kernel_function,
@@ -41,28 +39,27 @@ class LuckyTest(InterestingnessTest):
     """A test for drafts that are valid and have some luck, the same each time for the same program and case."""
 
     def __init__(self, case: Case, luck: int) -> None:
-        self.frontend, self.luck = PythonFrontend(case), luck
+        self.frontend, self.luck = python_frontend(case), luck
 
     def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
         for one in candidates:
-            content = self.frontend.valid(one.document)
+            content = one.document.valid()
             words = repr((content, one.case.spec, self.luck)).encode()
             if content is not None and sha256(words).digest()[0] < 90:
                 return one
         return None
 
     def is_valid(self, candidate: Candidate) -> bool:
-        return self.frontend.valid(candidate.document) is not None
+        return candidate.document.valid() is not None
 
 
 def run_all(case: Case, document: PythonDocument, luck: int) -> Candidate:
     test = LuckyTest(case, luck)
     assert not undefined_reads(document.tree)
-    test.frontend._check_names = True
     made = Candidate(document, case)
     for step in (*test.frontend.passes, *test.frontend.final_passes):
         before, made = made, step(made, test)
-        assert test.frontend.valid(made.document) is not None, step
+        assert made.document.valid() is not None, step
         # An opened loop's variable gets its first value, which is one statement for another.
         assert made.document.size <= before.document.size, step
     return made
@@ -75,7 +72,7 @@ def test_every_pass_returns_a_valid_program(name: str, luck: int) -> None:
     """Programs that nobody wrote for this test: modules of Python's library."""
     tree = parse_program((Path(ast.__file__).parent / name).read_bytes())
     assert tree is not None
-    run_all(CASE, PythonDocument(tree), luck)
+    run_all(CASE, PythonDocument(tree, checks_names=True), luck)
 
 
 @settings(max_examples=3, deadline=None)
@@ -84,7 +81,7 @@ def test_every_pass_returns_a_valid_program(name: str, luck: int) -> None:
 def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck: int) -> None:
     tree = parse_program(case.input.path.read_bytes())
     assert tree is not None
-    made = run_all(case, PythonDocument(tree), luck)
+    made = run_all(case, PythonDocument(tree, checks_names=True), luck)
     function, how = kernel_function(made), kernel_of(made.case)
     assert function is not None
     assert how is not None
@@ -114,4 +111,4 @@ def test_reads_of_undefined_names_are_found(text: str, found: list[str]) -> None
 def test_code_that_python_rejects_is_invalid() -> None:
     assert parse_program(b"break\n") is None
     assert parse_program(f"def f(a):\n    return a{' + a' * 5000}\n".encode()) is None  # too deep to follow
-    assert PythonFrontend(CASE).valid(PythonDocument(ast.Module([ast.Return(None)], []))) is None
+    assert PythonDocument(ast.Module([ast.Return(None)], []), checks_names=True).valid() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,7 @@ from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.frontends.mlir.document import MlirDocument, cut, pieces, reads_unset_values
-from triage.reduce.frontends.mlir.frontend import MlirFrontend
+from triage.reduce.frontends.mlir.document import Checker, MlirDocument, cut, name_arguments, pieces, reads_unset_values
 from triage.reduce.program import Candidate, Document
 from triage.reduce.run_values import ArgumentValues
 
@@ -44,11 +44,10 @@ UNSET = """"builtin.module"() ({
 
 
 def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) -> None:
-    frontend = MlirFrontend.__new__(MlirFrontend)
-    frontend._reads_unset = False
-    values = ArgumentValues(frontend, tmp_path)
-    document = MlirDocument(parse_module(PROGRAM))
-    document.name_arguments()
+    values = ArgumentValues(tmp_path)
+    checker: Any = Checker(None)  # type: ignore[arg-type]
+    document = MlirDocument(parse_module(PROGRAM), checker)
+    name_arguments(document.module)
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
     draft = values.start(Candidate(document, replace(CASE, run=run)))
 
@@ -66,8 +65,8 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
     assert last
     assert middle
     made = "4x2xf32=-1 0 1 2 -1 0 1 2"
-    assert inputs_of(MlirDocument(last)) == (made, made)
-    assert inputs_of(MlirDocument(middle)) == ("4x2xf32=9", made)
+    assert inputs_of(MlirDocument(last, checker)) == (made, made)
+    assert inputs_of(MlirDocument(middle, checker)) == ("4x2xf32=9", made)
 
 
 @pytest.mark.parametrize(("read", "expected"), [("x", False), ("y", True)])

@@ -77,7 +77,7 @@ class FakeOracle(Oracle):
 def first(answer: Callable[[int, threading.Event], bool], count: int, jobs: int = 2) -> int | None:
     """Which of some candidates wins."""
     task = Silent().task("reduce")
-    test = InterestingnessTest(FakeOracle(answer), lambda document: document.content, lambda _: None, jobs, task)
+    test = InterestingnessTest(FakeOracle(answer), lambda _: None, jobs, task)
     try:
         found = test.first(draft([number]) for number in range(count))
     finally:
@@ -151,7 +151,7 @@ def drop(candidate: Candidate, test: InterestingnessTest, /) -> Candidate:
 def test_the_result_fails_and_the_good_toolchain_compiles_it(wanted: set[int], needed: set[int], jobs: int) -> None:
     kept: list[Candidate] = []
     asked = LinesOracle(lambda items: wanted <= items, lambda items: needed <= items)
-    under_way = InterestingnessTest(asked, lambda document: document.content, kept.append, jobs, Silent().task("reduce"))
+    under_way = InterestingnessTest(asked, kept.append, jobs, Silent().task("reduce"))
     found = reduce(draft(range(40)), under_way, [drop])
     under_way.close()
     assert set(left_in(found)) == wanted | needed

@@ -7,15 +7,15 @@ are built on two searches: `minimise` (drop as many items as possible) and `gree
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TypeVar
 
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Document, Entry
+from triage.reduce.program import Candidate, Document
 
 T = TypeVar("T")
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped
@@ -25,40 +25,18 @@ Pass = Callable[[Candidate, InterestingnessTest], Candidate]
 """Makes a candidate smaller; returns the candidate itself when it finds nothing."""
 
 
-class Frontend(ABC):
-    """Reads, checks and writes one form of program."""
+@dataclass(frozen=True, slots=True)
+class Frontend:
+    """How programs of one form are read, and the passes that make them smaller."""
 
-    passes: Sequence[Pass] = ()
+    open: Callable[[Path], Iterable[Document]]
+    """Yields the programs to start from, the cheapest first, each read on demand; nothing for an unreadable file."""
+    passes: Sequence[Pass]
     """Run in this order until none of them makes the program smaller."""
-    final_passes: Sequence[Pass] = ()
+    final_passes: Sequence[Pass]
     """Run once at the end, because they remove nothing themselves."""
-
-    @abstractmethod
-    def open(self, path: Path) -> Iterable[Document]:
-        """Yield the programs to start from, the cheapest first, each read on demand; nothing for an unreadable file."""
-
-    def approach(self, line: int | None) -> Pass:  # noqa: ARG002 - most frontends do not look at the line
-        """Return the pass that runs before all others. line: where the compiler's diagnostic points in the file."""
-        return self.passes[0]
-
-    @abstractmethod
-    def valid(self, document: Document) -> bytes | None:
-        """Return the canonical content, equal for programs that differ only in names; None for an invalid program."""
-
-    def operation_at(self, document: Document, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
-        """Return the kind of operation on a line of a document's content, if it is known."""
-        return None
-
-    def entry(self, document: Document, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
-        """Return the function of this name, else the only public one; None also when its results are not defined."""
-        return None
-
-    def written(self, document: Document) -> Sequence[bytes]:
-        """Return the ways to write the program, the most readable first."""
-        return [document.content]
-
-    def close(self) -> None:  # noqa: B027 - most frontends hold nothing
-        """Release processes and files."""
+    approach: Callable[[int | None], Pass] | None = None
+    """Makes the pass that runs before all others, from the line of the file that the compiler's diagnostic points to."""
 
 
 def reduce(

@@ -22,7 +22,7 @@ from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.progress import Task
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
-from triage.reduce.program import Candidate, Document, settings_of
+from triage.reduce.program import Candidate, settings_of
 
 _NEAR = 1.25  # a first ratio this far below the wanted one is refused
 _CLEAR = 2.0  # a first ratio this far above it is accepted
@@ -49,13 +49,12 @@ class Oracle:
         bad: Toolchain,
         good: Toolchain | None,
         baseline: Baseline,
-        operation_at: Callable[[Document, int], str | None] = lambda _document, _line: None,
     ) -> None:
-        """folder: existing folder for the candidates' files. operation_at: the frontend's."""
+        """folder: existing folder for the candidates' files."""
         self.bad, self.good = bad, good
         self.notes: list[str] = []
         self.tally = Tally()
-        self._operation_at, self._operation = operation_at, ""
+        self._operation = ""
         self._engine, self._folder, self._baseline = engine, folder, baseline
         self._lock = threading.Lock()
         for probe in (*baseline.probes, *baseline.again):
@@ -103,7 +102,7 @@ class Oracle:
             return ""
         if kind := dispatch_kind(str(failure.details.get("function"))):
             return kind
-        return (line and self._operation_at(candidate.document, line)) or ""
+        return (line and candidate.document.operation_at(line)) or ""
 
     def _compile(self, candidate: Candidate, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
         with self._written(candidate) as case:
@@ -185,17 +184,16 @@ class InterestingnessTest:
     def __init__(
         self,
         oracle: Oracle,
-        valid: Callable[[Document], bytes | None],
         save: Callable[[Candidate], None],
         jobs: int,
         task: Task,
     ) -> None:
-        """valid: returns a program's canonical content, or None for an invalid one. save: stores each better candidate."""
+        """save: stores each better candidate."""
         self.oracle = oracle
         self.best: Candidate | None = None
         self.strict = False
         self.invalid = 0
-        self._valid, self._save, self._task, self._activity = valid, save, task, "the original"
+        self._save, self._task, self._activity = save, task, "the original"
         self._answers: dict[str, bool] = {}
         self._asking: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -229,10 +227,10 @@ class InterestingnessTest:
 
     def is_valid(self, candidate: Candidate) -> bool:
         """Return whether the candidate is valid and differs from the best one. This compiles nothing."""
-        content = self._valid(candidate.document)
+        content = candidate.document.valid()
         if content is None or self.best is None or settings_of(candidate.case) != settings_of(self.best.case):
             return content is not None
-        return content != self._valid(self.best.document)
+        return content != self.best.document.valid()
 
     def settle(self, candidate: Candidate, *, compiles: bool = False) -> None:
         """Make a candidate the best. It is saved only when the good toolchain is known to compile it (`compiles`)."""
@@ -253,7 +251,7 @@ class InterestingnessTest:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _ask(self, candidate: Candidate, cancelled: threading.Event) -> bool:
-        content = self._valid(candidate.document)
+        content = candidate.document.valid()
         bound = self.oracle.bound(candidate) if content is not None else None
         if content is None or bound is None:
             with self._lock:

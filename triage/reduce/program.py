@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from triage.model.case import Case, InputKind
-
-
-class Document(Protocol):
-    """A program in a form that passes can change. Passes build new programs and never change one in place."""
-
-    @property
-    def kind(self) -> InputKind:
-        """How the compiler reads it."""
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of its file, without the dot."""
-
-    @property
-    def unit(self) -> str:
-        """What `size` counts: operation, node, statement or line."""
-
-    @property
-    def content(self) -> bytes:
-        """The bytes that a compiler reads; equal for programs that differ only in names, where the form allows it."""
-
-    @property
-    def size(self) -> int:
-        """How many pieces can be removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +17,43 @@ class Entry:
     """None for the only one."""
     arguments: tuple[tuple[Hashable, str], ...]
     """The argument of the original program that each one is a copy of, or None, and its type in the program's notation."""
+
+
+class Document(ABC):
+    """A program in a form that passes can change. Passes build new programs and never change one in place."""
+
+    kind: InputKind
+    """How the compiler reads it."""
+    suffix: str
+    """The suffix of its file, without the dot."""
+    unit: str
+    """What `size` counts: operation, node, statement or line."""
+
+    @property
+    @abstractmethod
+    def content(self) -> bytes:
+        """The bytes that a compiler reads."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many pieces can be removed."""
+
+    def valid(self) -> bytes | None:
+        """Return the canonical content, equal for programs that differ only in names, or None for an invalid program."""
+        return self.content or None
+
+    def operation_at(self, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
+        """Return the kind of operation on a line of the content, if it is known."""
+        return None
+
+    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
+        """Return the function of this name, else the only public one; None also when its results are not defined."""
+        return None
+
+    def written(self) -> Sequence[bytes]:
+        """Return the ways to write the program, the most readable first."""
+        return [self.content]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -21,8 +21,7 @@ from triage.model.case import Case, Expectation, RunSpec
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
-from triage.reduce.frontends.syntax_tree import PythonDocument, kernel_function, parameters, parse_program
-from triage.reduce.program import Candidate
+from triage.reduce.frontends.syntax_tree import kernel_in, parameters, parse_program
 from triage.reduce.result import Reduction
 from triage.toolchains.registry import ToolchainRef
 
@@ -202,7 +201,7 @@ def _ending(execution: Execution, case: Case) -> str:
 def _function(case: Case) -> PythonFunction | None:
     is_kernel = kernel_of(case) is not None and case.input.path.suffix == ".py"
     tree = parse_program(case.input.path.read_bytes()) if is_kernel else None
-    node = kernel_function(Candidate(PythonDocument(tree), case)) if tree is not None else None
+    node = kernel_in(tree, case) if tree is not None else None
     if node is None:
         return None
     return PythonFunction(node.name + ".fn" * (len(node.decorator_list) - 1), tuple(parameters(node)))

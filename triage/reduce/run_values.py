@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from triage.compilers.values import array_type, element_of, file_value, read_value, value_bytes, value_text
-from triage.reduce.engine import Frontend
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate
 from triage.toolchains.home import disk_errors, write_whole
@@ -23,7 +22,6 @@ Array = np.ndarray[Any, Any]
 class ArgumentValues:
     """Chooses the values of a candidate's arguments."""
 
-    frontend: Frontend
     folder: Path
     """Gets files of values."""
     _arrays: dict[Hashable, Array] = field(default_factory=dict)
@@ -34,7 +32,7 @@ class ArgumentValues:
         Returns None when the program takes other arguments.
         """
         run = candidate.case.run
-        entry = self.frontend.entry(candidate.document, run.function) if run else None
+        entry = candidate.document.entry(run.function) if run else None
         if run is None or entry is None or len(entry.arguments) != len(run.inputs):
             return None
         for (origin, _), text in zip(entry.arguments, run.inputs, strict=True):
@@ -48,7 +46,7 @@ class ArgumentValues:
         """Return the candidate with values for its arguments, or None when an argument can have none."""
         run = candidate.case.run
         assert run is not None
-        entry = self.frontend.entry(candidate.document, run.function)
+        entry = candidate.document.entry(run.function)
         if entry is None:
             return None
         texts = run.inputs or [self._text(origin, type_) for origin, type_ in entry.arguments]

@@ -26,10 +26,11 @@ from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, baseline, metric_baseline
 from triage.reduce.engine import Frontend, reduce, run_pass
-from triage.reduce.frontends.mlir.frontend import MlirFrontend
-from triage.reduce.frontends.python import PythonFrontend
+from triage.reduce.frontends.mlir.document import Checker
+from triage.reduce.frontends.mlir.frontend import mlir_frontend
+from triage.reduce.frontends.python import python_frontend
 from triage.reduce.frontends.syntax_tree import parse_program
-from triage.reduce.frontends.text import TextFrontend
+from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import GrowthOracle, InterestingnessTest, Oracle, line_of
 from triage.reduce.program import Candidate, settings_of
 from triage.reduce.result import Reduction, ReductionFolder, SizeChange, setting_changes
@@ -44,35 +45,41 @@ _MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
 _MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
 
 
-def frontend_for(runner: Engine, case: Case, toolchain: Toolchain, source: Path) -> tuple[Frontend, tuple[str, ...]]:
-    """Return the frontend for a case, and notes about the choice. source: what the compiler reads, after the import."""
+def frontend_for(
+    engine: Engine, case: Case, toolchain: Toolchain, source: Path, stack: ExitStack
+) -> tuple[Frontend, tuple[str, ...]]:
+    """Return the frontend for a case, and notes about the choice.
+
+    source: what the compiler reads, after the import. stack: ends the toolchains' tools.
+    """
     if case.input.kind is InputKind.ONNX:
         try:
-            from triage.reduce.frontends.onnx import OnnxFrontend  # slow to import, and rarely needed
+            from triage.reduce.frontends.onnx import ONNX  # slow to import, and rarely needed
         except ImportError as error:
             raise BadInput("reducing an ONNX model needs the Python package onnx next to triage: pip install onnx") from error
-        return OnnxFrontend(), ()
-    if reader := _reader_of(runner, case, toolchain, source):
+        return ONNX, ()
+    if reader := _reader_of(engine, case, toolchain, source, stack):
         # Newer verifiers reject programs that older ones accept, and the reduced program should be valid there too.
-        refs = runner.registry.installed_releases(case.compiler)
-        newest = runner.registry.obtain(refs[-1]) if refs else toolchain
-        other = _reader_of(runner, case, newest, source) if newest.identity != toolchain.identity else None
-        return MlirFrontend(reader, *([other] if other else [])), ()
+        newest = [engine.registry.obtain(ref) for ref in engine.registry.installed_releases(case.compiler)[-1:]]
+        others = [_reader_of(engine, case, other, source, stack) for other in newest if other.identity != toolchain.identity]
+        return mlir_frontend(Checker(reader, list(filter(None, others)))), ()
     suffix = source.suffix.lstrip(".")
     if suffix == "py" and parse_program(source.read_bytes()) is not None:
-        return PythonFrontend(case), ()
+        return python_frontend(case), ()
     kind = InputKind(suffix) if suffix in (InputKind.MLIR, InputKind.BYTECODE) else InputKind.OTHER
     note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
-    return TextFrontend(kind, suffix or "txt"), (note,)
+    return text_frontend(kind, suffix or "txt"), (note,)
 
 
-def _reader_of(runner: Engine, case: Case, toolchain: Toolchain, path: Path) -> Reader | None:
-    """The tools of a toolchain; None when they do not read the file."""
-    tools = mlir_tools(runner.compilers[case.compiler], toolchain)
-    reader = Reader(tools, runner.stop) if tools else None
+def _reader_of(engine: Engine, case: Case, toolchain: Toolchain, path: Path, stack: ExitStack) -> Reader | None:
+    """Return the tools of a toolchain, if they read the file."""
+    tools = mlir_tools(engine.compilers[case.compiler], toolchain)
+    reader = Reader(tools, engine.stop) if tools else None
     if reader and not reader.readable(path):
         reader.close()
         return None
+    if reader:
+        stack.callback(reader.close)
     return reader
 
 
@@ -116,7 +123,8 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
         if isinstance(found, Reduction):
             return found
         original, candidate, line = found
-        candidate = run_pass(candidate, reducer.test, reducer.frontend.approach(line))
+        if reducer.frontend.approach:
+            candidate = run_pass(candidate, reducer.test, reducer.frontend.approach(line))
         candidate = reduce(candidate, reducer.test, reducer.frontend.passes, reducer.final_passes)
         return reducer.finish(original, candidate, started)
 
@@ -173,13 +181,12 @@ class _Reducer:
         self.source = case.input.path if case.input.kind is InputKind.ONNX else source.path  # reduced before it is imported
         key = (case.name, source.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)
         self.folder = ReductionFolder(runner.registry.home, repr(key))
-        self.frontend, self.notes = frontend_for(runner, case, bad, source.path)
-        stack.callback(self.frontend.close)
+        self.frontend, self.notes = frontend_for(runner, case, bad, source.path, stack)
         candidates = stack.enter_context(Scratch(self.folder.path / "candidates").folder())
         self.final_passes = self.frontend.final_passes
         self.oracle: Oracle
         if case.run:
-            values = ArgumentValues(self.frontend, self.folder.path / "values")
+            values = ArgumentValues(self.folder.path / "values")
             references = references_for(runner, request, good)
             results = self.folder.path / "results"
             self.oracle = RunOracle(runner, candidates, bad, good, start, values, references, results)
@@ -187,11 +194,11 @@ class _Reducer:
         elif start.metric:
             self.oracle = GrowthOracle(runner, candidates, bad, good, start)
         else:
-            self.oracle = Oracle(runner, candidates, bad, good, start, self.frontend.operation_at)
+            self.oracle = Oracle(runner, candidates, bad, good, start)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
         jobs = runner.jobs if start.is_portable else runner.local_jobs
-        self.test = InterestingnessTest(self.oracle, self.frontend.valid, self.folder.save, jobs, task)
+        self.test = InterestingnessTest(self.oracle, self.folder.save, jobs, task)
         stack.callback(self.test.close)
 
     def open(self) -> tuple[Candidate, Candidate, int | None] | Reduction:
@@ -237,7 +244,7 @@ class _Reducer:
         run = replace(case.run, limits=asked.run.limits) if case.run and asked.run else case.run
         case = replace(case, limits=asked.limits, phase=asked.phase, run=run, expect=())
         forms: list[tuple[int, bytes, tuple[Probe, ...], Failure]] = []
-        for content in self.frontend.written(candidate.document):
+        for content in candidate.document.written():
             # A path for each content, because digests are remembered by path.
             path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{candidate.document.suffix}"
             with disk_errors("write the reduced program"):

@@ -17,7 +17,7 @@ from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate, Document, Entry
 
 
-class OnnxDocument:
+class OnnxDocument(Document):
     """A model. Passes build new ones and never change one in place."""
 
     kind = InputKind.ONNX
@@ -43,34 +43,25 @@ class OnnxDocument:
         values = (*held, *graph.input, *graph.output, *graph.value_info)
         return {value.name: value for value in values if value.type.WhichOneof("value")}
 
-
-class OnnxFrontend(Frontend):
-    """ONNX models."""
-
-    def __init__(self) -> None:
-        self.passes = (drop_nodes, drop_outputs, free_initializers)
-        self.final_passes = (fewer_devices, drop_flags)
-
-    def open(self, path: Path) -> Sequence[Document]:
-        try:
-            return [OnnxDocument(onnx.load(path))]
-        except DecodeError:
-            return []
-
-    def entry(self, document: Document, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
-        assert isinstance(document, OnnxDocument)
-        graph = document.model.graph
+    def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - a model is one function
+        graph = self.model.graph
         held = {value.name for value in graph.initializer}
         inputs = [value for value in graph.input if value.name not in held]
         return Entry(None, tuple((value.name, _tensor_type(value)) for value in inputs))
 
-    def valid(self, document: Document) -> bytes | None:
-        assert isinstance(document, OnnxDocument)
+    def valid(self) -> bytes | None:
         try:
-            checker.check_model(document.model)
+            checker.check_model(self.model)
         except (checker.ValidationError, defs.SchemaError, UnicodeDecodeError):  # a name may be any bytes
             return None
-        return document.content
+        return self.content
+
+
+def _open(path: Path) -> Sequence[OnnxDocument]:
+    try:
+        return [OnnxDocument(onnx.load(path))]
+    except DecodeError:
+        return []
 
 
 def _tensor_type(value: ValueInfoProto) -> str:
@@ -174,3 +165,6 @@ def free_initializers(candidate: Candidate, test: InterestingnessTest) -> Candid
 def _model_of(candidate: Candidate) -> OnnxDocument:
     assert isinstance(candidate.document, OnnxDocument)
     return candidate.document
+
+
+ONNX = Frontend(_open, (drop_nodes, drop_outputs, free_initializers), (fewer_devices, drop_flags))

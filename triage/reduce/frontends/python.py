@@ -27,37 +27,27 @@ from triage.reduce.frontends.syntax_tree import (
     tree_of,
     undefined_reads,
     with_edits,
+    with_tree,
 )
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Document
+from triage.reduce.program import Candidate
 
 _DEEPEST = 8  # levels of nested statements
 _LARGE = 3  # the smallest number that is halved
 _VALUES = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Subscript, ast.Call, ast.Name, ast.Constant)
 
 
-class PythonFrontend(Frontend):
-    """A program that Python can parse."""
+def python_frontend(case: Case) -> Frontend:
+    """Return the frontend for a program that Python can parse."""
+    if kernel_of(case):  # small sizes compile faster
+        passes: tuple[Pass, ...] = (shrink_constexprs, *_PROGRAM_PASSES, drop_parameters, drop_options, drop_hints)
+        return Frontend(_open, passes, (inline_constexprs, shrink_numbers))
+    return Frontend(_open, _PROGRAM_PASSES, (shrink_numbers, drop_flags))
 
-    def __init__(self, case: Case) -> None:
-        self.passes, self.final_passes = _PROGRAM_PASSES, (shrink_numbers, drop_flags)
-        if kernel_of(case):  # small sizes compile faster
-            self.passes = (shrink_constexprs, *_PROGRAM_PASSES, drop_parameters, drop_options, drop_hints)
-            self.final_passes = (inline_constexprs, shrink_numbers)
-        self._check_names = False  # whether the original defines every name that it reads
 
-    def open(self, path: Path) -> Sequence[Document]:
-        tree = parse_program(path.read_bytes())
-        if tree is None:
-            return ()
-        self._check_names = not undefined_reads(tree)
-        return (PythonDocument(tree),)
-
-    def valid(self, document: Document) -> bytes | None:
-        """Accept what Python compiles, unless it reads undefined names. Starts no process."""
-        assert isinstance(document, PythonDocument)
-        tree = parse_program(document.content)
-        return None if tree is None or (self._check_names and undefined_reads(tree)) else document.content
+def _open(path: Path) -> Sequence[PythonDocument]:
+    tree = parse_program(path.read_bytes())
+    return () if tree is None else (PythonDocument(tree, checks_names=not undefined_reads(tree)),)
 
 
 def drop_statements(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -83,7 +73,7 @@ def _without(candidate: Candidate, dropped: set[ast.stmt]) -> Candidate | None:
     tree: ast.Module = edited(original, dict.fromkeys(dropped))
     while (broken := undefined_reads(tree)) and not undefined_reads(original):
         tree = edited(tree, dict.fromkeys(broken))
-    smaller = Candidate(PythonDocument(tree), candidate.case)
+    smaller = with_tree(candidate, tree)
     return smaller if kernel_function(candidate) is None or kernel_function(smaller) is not None else None
 
 

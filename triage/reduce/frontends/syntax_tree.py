@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from triage.compilers.base import kernel_of
 from triage.model.case import Case, InputKind
-from triage.reduce.program import Candidate
+from triage.reduce.program import Candidate, Document
 
 Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
@@ -21,15 +21,16 @@ _DEEPEST = 150  # nodes inside each other, so that functions that follow them re
 _ALWAYS = frozenset((*dir(builtins), "__name__", "__file__", "__doc__", "__builtins__"))
 
 
-class PythonDocument:
+class PythonDocument(Document):
     """A syntax tree without comments and formatting. It is shared: passes build new ones and never change it."""
 
     kind = InputKind.OTHER
     suffix = "py"
     unit = "statement"
 
-    def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
+    def __init__(self, tree: ast.Module, *, checks_names: bool) -> None:
+        """checks_names: whether a program that reads undefined names is invalid, because the original reads none."""
+        self.tree, self.checks_names = tree, checks_names
 
     @cached_property
     def content(self) -> bytes:
@@ -44,6 +45,11 @@ class PythonDocument:
     @cached_property
     def size(self) -> int:
         return sum(1 for _ in statements(self.tree))
+
+    def valid(self) -> bytes | None:
+        """Accept what Python compiles, unless it reads undefined names. Starts no process."""
+        tree = parse_program(self.content)
+        return None if tree is None or (self.checks_names and undefined_reads(tree)) else self.content
 
 
 def parse_program(content: bytes) -> ast.Module | None:
@@ -69,20 +75,31 @@ def tree_of(candidate: Candidate) -> ast.Module:
     return candidate.document.tree
 
 
+def with_tree(candidate: Candidate, tree: ast.Module, case: Case | None = None) -> Candidate:
+    """Return the candidate with another tree, and with another case if one is passed."""
+    assert isinstance(candidate.document, PythonDocument)
+    return Candidate(PythonDocument(tree, checks_names=candidate.document.checks_names), case or candidate.case)
+
+
 def with_edits(candidate: Candidate, edits: Edits, case: Case | None = None) -> Candidate:
     """Return the candidate with edits, and with another case if one is passed."""
-    return Candidate(PythonDocument(edited(tree_of(candidate), edits)), case or candidate.case)
+    return with_tree(candidate, edited(tree_of(candidate), edits), case)
 
 
 def kernel_function(candidate: Candidate) -> ast.FunctionDef | None:
+    """Return the function of a candidate that is compiled, if it is a kernel."""
+    return kernel_in(tree_of(candidate), candidate.case)
+
+
+def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
     """Return the compiled function: the named one, or the only one with the arguments that the case names."""
-    kernel = kernel_of(candidate.case)
+    kernel = kernel_of(case)
     if kernel is None:
         return None
     arguments = {*kernel.signature, *kernel.constexprs}
     fitting = [
         function
-        for function in tree_of(candidate).body
+        for function in tree.body
         if isinstance(function, ast.FunctionDef)
         and (function.name == kernel.name if kernel.name else set(parameters(function)) == arguments)
     ]

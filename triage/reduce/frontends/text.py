@@ -14,7 +14,7 @@ from triage.reduce.program import Candidate, Document
 _DEEPEST = 6  # levels of indentation; deeper lines are dropped one by one
 
 
-class TextDocument:
+class TextDocument(Document):
     """The lines of a file that are not empty."""
 
     unit = "line"
@@ -32,25 +32,21 @@ class TextDocument:
         return len(self.lines)
 
 
-class TextFrontend(Frontend):
-    """Any text file."""
+def text_frontend(kind: InputKind, suffix: str) -> Frontend:
+    """Return the frontend for any text file."""
 
-    def __init__(self, kind: InputKind, suffix: str) -> None:
-        self._kind, self._suffix = kind, suffix
-        self.passes = (
+    def read(path: Path) -> Sequence[Document]:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        return [TextDocument([line.rstrip() for line in text.splitlines() if line.strip()], kind, suffix)]
+
+    return Frontend(
+        read,
+        (
             drop_blocks,
             drop_lines,
-        )
-        self.final_passes = (fewer_devices, drop_flags, drop_options)
-
-    def open(self, path: Path) -> Sequence[Document]:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-        return [TextDocument(lines, self._kind, self._suffix)]
-
-    def valid(self, document: Document) -> bytes | None:
-        """Accept any text that is not empty."""
-        return document.content or None
+        ),
+        (fewer_devices, drop_flags, drop_options),
+    )
 
 
 def drop_blocks(candidate: Candidate, test: InterestingnessTest) -> Candidate:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
+from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
 from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols, users
 from triage.model.case import InputKind
-from triage.reduce.program import Candidate
+from triage.reduce.program import Candidate, Document, Entry
 
 Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
@@ -19,17 +21,26 @@ _PER_FUNCTION = ("arg_attrs", "res_attrs", "function_type", "sym_visibility", "t
 _HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
 
 
-class MlirDocument:
+@dataclass
+class Checker:
+    """The tools that read and check the programs of a reduction."""
+
+    reader: Reader
+    others: Sequence[Reader] = ()
+    """Of further toolchains. A program is valid only when these accept it, too."""
+    reads_unset: bool = False
+    """Whether the original program reads values that were never set."""
+
+
+class MlirDocument(Document):
     """A module in its generic form. `module` is shared: passes build new ones and never change it."""
 
     kind = InputKind.MLIR
     suffix = "mlir"
     unit = "operation"
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self.canonical: str | None = None
-        """The module as the toolchain prints it: empty when invalid, None before it was asked."""
+    def __init__(self, module: Module, checker: Checker) -> None:
+        self.module, self.checker = module, checker
 
     @cached_property
     def text(self) -> str:
@@ -44,26 +55,27 @@ class MlirDocument:
     def size(self) -> int:
         return sum(1 for _ in self.module.walk())
 
-    def name_arguments(self) -> None:
-        """Number the arguments of each function, so that their copies can be found in smaller programs."""
-        for function in self.module.functions():
-            for number, value in enumerate(arguments_of(function)):
-                value.origin = function.symbol, number
+    def valid(self) -> bytes | None:
+        return self._canonical
 
-    def keep_arguments(self, before: Module) -> None:
-        """Take over the origins of the arguments from the module as it was."""
-        known = {function.symbol: function for function in before.functions()}
-        for function in self.module.functions():
-            if function.symbol in known:
-                for value, old in zip(arguments_of(function), arguments_of(known[function.symbol]), strict=False):
-                    value.origin = old.origin
+    @cached_property
+    def _canonical(self) -> bytes | None:
+        """The module as the toolchain prints it."""
+        valid = self.checker.reader.valid(self.text)
+        return valid.encode() if valid and all(other.valid(self.text) for other in self.checker.others) else None
 
-    def entry(self, name: str | None) -> Operation | None:
-        """Return the function of this name, else the only one that is public, if there is one."""
+    def written(self) -> Sequence[bytes]:
+        pretty = self.checker.reader.pretty(self.text)
+        return [f"{text.rstrip()}\n".encode() for text in (pretty, self.text) if text]
+
+    def entry(self, name: str | None) -> Entry | None:
         functions = self.module.functions()
         public = [function for function in functions if function.attribute("sym_visibility") != '"private"']
-        named = [function for function in functions if function.symbol == name]
-        return named[0] if named else public[0] if len(public) == 1 else None
+        named = [function for function in functions if function.symbol == name] or (public if len(public) == 1 else [])
+        if not named or (reads_unset_values(self.module) and not self.checker.reads_unset):
+            return None
+        arguments = tuple((value.origin, value.type) for value in arguments_of(named[0]))
+        return Entry(None if len(functions) == 1 else named[0].symbol, arguments)
 
     def operation_at(self, line: int) -> str | None:
         """Return what kind of operation stands on a line of the text: its name, and whether it reduces or gathers.
@@ -85,15 +97,35 @@ class MlirDocument:
         return " ".join(filter(None, words))
 
 
+def name_arguments(module: Module) -> None:
+    """Number the arguments of each function, so that their copies can be found in smaller programs."""
+    for function in module.functions():
+        for number, value in enumerate(arguments_of(function)):
+            value.origin = function.symbol, number
+
+
+def keep_arguments(module: Module, before: Module) -> None:
+    """Take over the origins of the arguments from the module as it was."""
+    known = {function.symbol: arguments_of(function) for function in before.functions()}
+    for function in module.functions():
+        for value, old in zip(arguments_of(function), known.get(function.symbol, []), strict=False):
+            value.origin = old.origin
+
+
+def document_of(candidate: Candidate) -> MlirDocument:
+    """Return the document of a candidate that is MLIR."""
+    assert isinstance(candidate.document, MlirDocument)
+    return candidate.document
+
+
 def module_of(candidate: Candidate) -> Module:
     """Return the module of a candidate whose document is MLIR."""
-    assert isinstance(candidate.document, MlirDocument)
-    return candidate.document.module
+    return document_of(candidate).module
 
 
 def with_module(candidate: Candidate, module: Module) -> Candidate:
     """Return the candidate with another module."""
-    return Candidate(MlirDocument(module), candidate.case)
+    return Candidate(MlirDocument(module, document_of(candidate).checker), candidate.case)
 
 
 def copy_operation(operation: Operation, values: Values, blocks: Mapping[Block, Block] | None = None) -> Operation:

@@ -11,12 +11,10 @@ from triage.reduce.frontends.mlir.document import (
     Values,
     body_of,
     copy_module,
-    copy_operation,
     cut,
     module_of,
     needed_for,
     pieces,
-    replace_operands,
     with_module,
     without_results,
 )
@@ -24,8 +22,6 @@ from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate
 
 _NARROW = 4  # operations; a shorter window is left to the pass that drops single operations
-_MOST_INLINED = 100_000  # operations of a function after inlining
-_OPENED = ("scf.for", "scf.if", "scf.execute_region", "flow.dispatch.region")
 
 
 def jump(candidate: Candidate, test: InterestingnessTest, line: int) -> Candidate | None:
@@ -217,83 +213,3 @@ def _without_unread_inputs(candidate: Candidate) -> Candidate | None:
         operation.properties["indexing_maps"] = f"[{', '.join(texts[index] for index in kept)}]"
         operation.properties["operandSegmentSizes"] = f"array<i32: {len(kept) - outputs}, {outputs}>"
     return with_module(candidate, module) if changed else None
-
-
-def unroll_regions(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-    """Replace loops by one iteration and branches by one side; all at once, then one by one."""
-    able = [operation for operation in module_of(candidate).walk() if _can_open(operation)]
-    return minimise(candidate, range(len(able)), lambda kept: _opened(candidate, set(range(len(able))) - set(kept)), test)
-
-
-def _can_open(operation: Operation) -> bool:
-    return operation.name in _OPENED and all(len(region.blocks) <= 1 for region in operation.regions)
-
-
-def _opened(candidate: Candidate, chosen: set[int]) -> Candidate:
-    """Replace the chosen regions, counted in order, by their operations."""
-    module, _ = copy_module(module_of(candidate))
-    replaced: Values = {}
-    able = [operation for operation in module.walk() if _can_open(operation)]
-    opened = {able[index] for index in chosen}
-    for block in reversed(module.blocks()):  # inner ones before outer ones
-        operations: list[Operation] = []
-        for operation in block.operations:
-            if operation not in opened:
-                operations.append(operation)
-                continue
-            inside = operation.regions[0].blocks[0]
-            if operation.name == "scf.for":
-                lower, _, _, *carried = operation.operands
-                replaced |= dict(zip(inside.arguments, [lower, *carried], strict=False))
-            replaced |= dict(zip(operation.results, inside.operations[-1].operands, strict=False))
-            operations += inside.operations[:-1]
-        block.operations = operations
-    replace_operands(module, replaced)
-    return with_module(candidate, module)
-
-
-def inline_calls(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-    """Replace each call by the body of the called function, all calls at once."""
-    module, _ = copy_module(module_of(candidate))
-    callees = {function.symbol: function for function in module.functions() if body_of(function)}
-    if not any(_callee(operation) in callees for operation in module.walk()):
-        return candidate
-    called: set[str] = set()
-    for function in callees.values():
-        called |= _inline(function, callees)
-    module.body.operations = [operation for operation in module.body.operations if operation.symbol not in called]
-    return test.first([with_module(candidate, module)]) or candidate
-
-
-def _inline(function: Operation, callees: dict[str | None, Operation]) -> set[str]:
-    """Inline the calls of one function, and their calls. Returns the names of the inlined functions."""
-    block = body_of(function)
-    assert block is not None
-    replaced: Values = {}
-    called: set[str] = set()
-    waiting = list(reversed(block.operations))
-    done: list[Operation] = []
-    while waiting and len(done) < _MOST_INLINED:
-        operation = waiting.pop()
-        operation.operands = [replaced.get(value, value) for value in operation.operands]
-        name = _callee(operation)
-        callee = callees.get(name)
-        inside = body_of(callee) if callee is not None and callee is not function else None
-        if name is None or inside is None or len(inside.arguments) != len(operation.operands):
-            for inner in operation.walk():
-                inner.operands = [replaced.get(value, value) for value in inner.operands]
-            done.append(operation)
-            continue
-        called.add(name)
-        values: Values = dict(zip(inside.arguments, operation.operands, strict=True))
-        copies = [copy_operation(inner, values) for inner in inside.operations]
-        end = copies.pop()
-        replaced |= dict(zip(operation.results, end.operands, strict=True))
-        waiting.extend(reversed(copies))
-    block.operations = done
-    return called
-
-
-def _callee(operation: Operation) -> str | None:
-    text = operation.attribute("callee")
-    return text[1:].strip('"') if text and text.startswith("@") and operation.name.endswith("call") else None

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from triage.execution.mlir_tools import Reader
-from triage.mlir import Module, Operation, UnparsableError, parse_module
+from triage.mlir import Module, Operation, UnparsableError, parse_module, print_module
 from triage.mlir.rewrite import DYNAMIC, dimensions, fix_arguments, float_types, widen_floats
 from triage.reduce.engine import minimise
-from triage.reduce.frontends.mlir.document import MlirDocument, copy_module, module_of, with_module
+from triage.reduce.frontends.mlir.document import copy_module, document_of, keep_arguments, module_of, with_module
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate
 
@@ -22,32 +21,26 @@ _ELEMENT = re.compile(r"[x<]([a-z]\w*)>\s*\Z")
 _LONGEST = 40  # characters of a constant that stays as it is
 
 
-class ToolPasses:
-    """Passes that run the toolchain's `opt` program."""
+def fold(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Let the compiler canonicalize the program, where that makes it smaller."""
+    folded = _folded(candidate, module_of(candidate))
+    return (folded and folded.document.size < candidate.document.size and test.first([folded])) or candidate
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
-    def fold(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
-        """Let the compiler canonicalize the program, where that makes it smaller."""
-        folded = self._folded(candidate, module_of(candidate))
-        return (folded and folded.document.size < candidate.document.size and test.first([folded])) or candidate
+def make_static(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Replace the unknown dimensions of arguments by a number and let the compiler propagate it."""
+    module, _ = copy_module(module_of(candidate))
+    static = _folded(candidate, module) if fix_arguments(module, _STATIC) else None
+    fewer = static and _unknown_dimensions(static) < _unknown_dimensions(candidate)
+    return (static and fewer and test.first([static])) or candidate
 
-    def make_static(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
-        """Replace the unknown dimensions of arguments by a number and let the compiler propagate it."""
-        module, _ = copy_module(module_of(candidate))
-        static = self._folded(candidate, module) if fix_arguments(module, _STATIC) else None
-        fewer = static and _unknown_dimensions(static) < _unknown_dimensions(candidate)
-        return (static and fewer and test.first([static])) or candidate
 
-    def _folded(self, candidate: Candidate, module: Module) -> Candidate | None:
-        text = self._reader.transformed(MlirDocument(module).text, _FOLD)
-        folded = parse_or_none(text) if text is not None else None
-        if folded is None:
-            return None
-        document = MlirDocument(folded)
-        document.keep_arguments(module)
-        return Candidate(document, candidate.case)
+def _folded(candidate: Candidate, module: Module) -> Candidate | None:
+    text = document_of(candidate).checker.reader.transformed(print_module(module), _FOLD)
+    folded = parse_or_none(text) if text is not None else None
+    if folded is not None:
+        keep_arguments(folded, module)
+    return with_module(candidate, folded) if folded is not None else None
 
 
 def parse_or_none(text: str) -> Module | None:
