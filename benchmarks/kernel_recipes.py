@@ -20,8 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from triage.compilers.triton.kernel_launch import launched_by
-
 
 def kernels_of(root: Path, skip: list[str]) -> list[tuple[Path, str]]:
     """Return the launched kernels with their files."""
@@ -33,7 +31,10 @@ def kernels_of(root: Path, skip: list[str]) -> list[tuple[Path, str]]:
             tree = ast.parse(path.read_text("utf-8", "replace"))
         except SyntaxError:
             continue
-        names |= {launched_by(call) for call in ast.walk(tree) if isinstance(call, ast.Call)}
+        launches = [
+            node.func.value for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+        ]
+        names |= {ast.unparse(launched).rpartition(".")[2] for launched in launches}
         defined += [(path, node.name) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _is_kernel(node)]
     return [(path, name) for path, name in dict.fromkeys(defined) if name in names]
 

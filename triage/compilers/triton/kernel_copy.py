@@ -103,7 +103,7 @@ class _Copy:
 
     def __init__(self, source: _PythonFile) -> None:
         self.imports: dict[str, None] = {}
-        self.parts: list[str] = []
+        self.parts: dict[str, None] = {}
         self.problems: dict[str, None] = {}
         self._files = {source.path: source}
         self._taken: set[tuple[Path, str]] = set()
@@ -115,37 +115,34 @@ class _Copy:
             return
         self._taken.add((source.path, name))
         if name not in source.bound and name not in _BUILTINS:
-            self._report(source, line, f"nothing defines {name!r} in {source.path.name}")
+            self.problems[f"{source.path}:{line}: nothing defines {name!r} in {source.path.name}"] = None
         for statement in source.bound.get(name, []):
             if isinstance(statement, Import):
                 self._take_import(source, statement, name)
                 continue
             is_plain = not isinstance(statement, (ast.If, ast.Try, ast.With))
             if is_plain and self._owners.setdefault(name, source.path) != source.path:
-                other = self._owners[name].name
-                self._report(source, statement.lineno, f"{other} defines another {name!r}, which the copy has")
-            if (text := self._text_of(source, statement)) not in self.parts:
-                self.parts.append(text)
+                message = f"{self._owners[name].name} defines another {name!r}, which the copy has"
+                self.problems[f"{source.path}:{statement.lineno}: {message}"] = None
+            self.parts[self._text_of(source, statement)] = None
 
     def _take_import(self, source: _PythonFile, statement: Import, name: str) -> None:
         target = source.file_of(statement, name)
         if target is None:
             if not _is_available(statement):
-                self._report(source, statement.lineno, f"a toolchain has no module for `{ast.unparse(statement)}`")
+                message = f"a toolchain has no module for `{ast.unparse(statement)}`"
+                self.problems[f"{source.path}:{statement.lineno}: {message}"] = None
             names = [node for node in statement.names if _bound_name(node) == name]
             self.imports[ast.unparse(type(statement)(**{**vars(statement), "names": names}))] = None
         elif target[1] is not None:
             self.take(self._open(target[0]), target[1], statement.lineno)
             if target[1] != name:
-                self.parts.append(f"{name} = {target[1]}")
+                self.parts[f"{name} = {target[1]}"] = None
 
     def _open(self, path: Path) -> _PythonFile:
         if path not in self._files:
             self._files[path] = _PythonFile(path, path.read_text("utf-8", "replace"))
         return self._files[path]
-
-    def _report(self, source: _PythonFile, line: int, message: str) -> None:
-        self.problems.setdefault(f"{source.path}:{line}: {message}")
 
     def _text_of(self, source: _PythonFile, statement: ast.stmt) -> str:
         """The statement without imports from the package and decorators that tune a kernel; what it uses is taken."""
@@ -160,21 +157,16 @@ class _Copy:
                 text = text.replace(ast.get_source_segment(source.text, node) or "", "pass", 1)
         for name in free:
             line = next((node.lineno for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id == name), 1)
-            module = self._module(source, name)
-            if module is None:
+            bound = source.bound.get(name, [statement])[0]
+            target = source.file_of(bound, name) if isinstance(bound, Import) else None
+            if target is None or target[1] is not None:
                 self.take(source, name, line)
-            else:
+            else:  # a module of the package, whose definitions the copy has under their own names
                 qualified = re.compile(rf"(?<![\w.]){name}\.(\w+)")
                 for attribute in qualified.findall(text):
-                    self.take(module, attribute, line)
+                    self.take(self._open(target[0]), attribute, line)
                 text = qualified.sub(r"\1", text)
         return text
-
-    def _module(self, source: _PythonFile, name: str) -> _PythonFile | None:
-        """The file of the package that a name stands for."""
-        statements = source.bound.get(name, [])
-        target = source.file_of(statements[0], name) if statements and isinstance(statements[0], Import) else None
-        return self._open(target[0]) if target and target[1] is None else None
 
 
 def _names_bound(table: SymbolTable) -> list[str]:

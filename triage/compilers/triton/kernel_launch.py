@@ -11,8 +11,8 @@ from triage.compilers.base import Constant
 _DEPTH = 8  # of names that stand for other names
 _INTEGERS = {f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _FLOATS = {f"float{bits}": f"fp{bits}" for bits in ("16", "32", "64", "8e4nv", "8e5")}
-_OLD = {"half": "float16", "float": "float32", "int": "int32", "long": "int64", "bool": "int1", "float8_e4m3fn": "float8e4nv"}
-_SHORT = {"int1": "i1", "bfloat16": "bf16", "half": "fp16", "float": "fp32", "int": "i32", "bool": "i1"}
+_OLD = {"half": "float16", "float": "float32", "int": "int32", "long": "int64", "bool": "int1"}
+_SHORT = {"int1": "i1", "bfloat16": "bf16", "half": "fp16", "float": "fp32", "int": "i32", "long": "i64", "bool": "i1"}
 # torch's and triton.language's names of types -> the names in a signature.
 TYPES: Mapping[str, str] = {**_INTEGERS, **_FLOATS, **_SHORT}
 _COUNTS = {"stride", "numel", "size", "dim", "element_size", "len", "int", "cdiv", "next_power_of_2", "ceil", "floor"}
@@ -28,16 +28,17 @@ class Passed:
     """A literal; `tl.float16` for a type; the element type of a tensor in a signature's words."""
 
 
-Names = Mapping[str, Sequence[ast.expr]]
-"""Name -> what it is bound to; the first value that can be read counts."""
+Names = Sequence[tuple[str, ast.expr]]
+"""Names and what they are bound to; the first value of a name that can be read counts."""
 
 
 def arguments_passed(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> dict[str, Passed]:
     """Parameter -> what the first launch that shows it passes; also launch options such as `num_warps`."""
     result: dict[str, Passed] = {}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        launches = [node for node in ast.walk(function) if isinstance(node, ast.Call) and launched_by(node) == kernel]
-        names = values_by_name([*assigned(ast.walk(function)), *defaults_of(function.args).items(), *assigned(tree.body)])
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)]
+        launches = [call for call in calls if ast.unparse(call.func).partition("[")[0].rpartition(".")[2] == kernel]
+        names = [*assigned(ast.walk(function)), *defaults_of(function.args).items(), *assigned(tree.body)] if launches else []
         for call in launches:
             positional = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
             keywords = [(word.arg, word.value) for word in call.keywords if word.arg]
@@ -45,14 +46,6 @@ def arguments_passed(tree: ast.Module, kernel: str, parameters: Sequence[str]) -
                 if parameter not in result and (passed := read(argument, names)) is not None:
                     result[parameter] = passed
     return result
-
-
-def launched_by(call: ast.Call) -> str | None:
-    """The kernel that a call launches."""
-    match call.func:
-        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name
-    return None
 
 
 def assigned(statements: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
@@ -66,14 +59,6 @@ def assigned(statements: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
                 | ast.AnnAssign(target=target, value=ast.expr() as value)
             ):
                 yield ast.unparse(target), value
-
-
-def values_by_name(pairs: Iterable[tuple[str, ast.expr]]) -> dict[str, list[ast.expr]]:
-    """Collect the values of each name."""
-    names: dict[str, list[ast.expr]] = {}
-    for name, value in pairs:
-        names.setdefault(name, []).append(value)
-    return names
 
 
 def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:
@@ -106,7 +91,7 @@ def read(node: ast.expr, names: Names, depth: int = 0) -> Passed | None:
                 return Passed("tensor", TYPES[str(element.value).removeprefix("tl.")])
             return Passed("int") if callee in _COUNTS else None
         case ast.Name(id=name) if depth < _DEPTH:
-            same += names.get(name, ())
+            same += [value for each, value in names if each == name]
         case ast.BoolOp(values=values):
             same += reversed(values)
         case ast.IfExp(body=first, orelse=second):

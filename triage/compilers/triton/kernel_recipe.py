@@ -28,16 +28,15 @@ _REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
 _LACKING = re.compile(r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module named|cannot import name")
 _UNBOUND = re.compile(r"NameError\(['\"]+(\w+)")
 _BITS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints|bitcast|is_int")
-_TEXT = re.compile(r"must be a (?:string|str)\b")
 _TYPE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected `dtype`|constexpr\[\d")
 _SIZES = re.compile(r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|too large|timeout")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelStart(RecipeStart):
     """A new recipe with what was guessed of its kernel."""
 
-    guess: KernelGuess | None = None
+    guess: KernelGuess
 
 
 class TritonRecipes(RecipeFromInput):
@@ -69,40 +68,37 @@ def start_from_kernel(
         return None
     target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
     if is_standalone(source, text):
-        return _with(KernelStart("triton", source, target), guess)
+        return _with(KernelStart(family="triton", input=source, target=target, guess=guess), guess)
     place = recipe.with_suffix(".py")
     if place.exists():
         raise BadInput(f"{place} exists already; the kernel would be copied there. Nothing was changed")
     copied, problems = copy_kernel(source, text, guess.name)
-    guess = guess_kernel(copied, guess.name, host=text)  # the copy has functions of other files, the original has launches
-    assert guess is not None
-    return _with(KernelStart("triton", place, target, copied=copied, notes=problems), guess)
+    # The copy has functions of other files, the original has launches.
+    guess = guess_kernel(copied, guess.name, host=text) or guess
+    return _with(KernelStart(family="triton", input=place, target=target, copied=copied, notes=problems, guess=guess), guess)
 
 
 def improve(start: KernelStart, compile_: Callable[[RecipeStart], Execution | None]) -> KernelStart:
     """Compile the guess and correct it at most twice. What still is not known becomes `?`."""
     best = _attempt(start, compile_)
-    if best is None or start.guess is None:
+    if best is None:
         return start
     source = start.copied if start.copied is not None else start.input.read_text("utf-8", "replace")
     kernels = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
     kernel = next(node for node in kernels if node.name == start.guess.name)
-    seen = {str(best.start.keys)}
+    seen = [start.guess]
     for _ in range(_CORRECTIONS):
-        candidates = (_with(best.start, guess) for guess in _corrections(kernel, best))
-        candidate = next((each for each in candidates if str(each.keys) not in seen), None)
-        if best.passed or candidate is None or _LACKING.search(best.message):
+        guess = next((each for each in _corrections(kernel, best) if each not in seen), None)
+        if best.passed or guess is None or _LACKING.search(best.message):
             break
-        seen.add(str(candidate.keys))
-        attempt = _attempt(candidate, compile_)
-        is_new = attempt and (attempt.progress > best.progress or attempt.message != best.message)
-        if attempt and (attempt.passed or (is_new and attempt.progress >= best.progress)):
+        seen.append(guess)
+        attempt = _attempt(_with(best.start, guess), compile_)
+        is_equal = attempt and (attempt.progress, attempt.message) == (best.progress, best.message)
+        if attempt and (attempt.passed or (attempt.progress >= best.progress and not is_equal)):
             best = attempt
     if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):  # no other value would help
         return best.start
-    guess = best.start.guess
-    assert guess is not None
-    constants = guess.guessed & guess.constexprs.keys()
+    constants = best.start.guess.guessed & best.start.guess.constexprs.keys()
     unknown = constants & computed_from(best.names, kernel) or constants
     return replace(best.start, unknown=tuple(sorted(unknown)))
 
@@ -122,34 +118,29 @@ def _attempt(start: KernelStart, compile_: Callable[[RecipeStart], Execution | N
     execution = compile_(start)
     if execution is None:
         return None
-    stages = len(_STAGES.findall(execution.stdout.text))
     refused = _REFUSED.search(execution.stdout.text)
     place: dict[str, Any] = json.loads(refused[1])["refused"] if refused else {"line": 0, "names": []}
-    message = execution.stderr.last_line or "timeout"
-    return _Attempt(start, execution.ok, (stages, place["line"]), tuple(place["names"]), message)
+    progress = len(_STAGES.findall(execution.stdout.text)), place["line"]
+    return _Attempt(start, execution.ok, progress, tuple(place["names"]), execution.stderr.last_line or "timeout")
 
 
 def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelGuess]:
     """Other guesses, those that the message suggests first."""
     guess, message = attempt.start.guess, attempt.message
-    assert guess is not None
     near = computed_from((*attempt.names, *_UNBOUND.findall(message)), kernel) & guess.guessed
-    pointers = [name for name, kind in guess.signature.items() if kind[0] == "*"]
-    floats = {name: "*fp32:16" for name in pointers if guess.signature[name] in ("*fp16:16", "*bf16:16")}
-    integers = {name: "*i32:16" for name in pointers if name in near}
-    refused = [name for name in guess.constexprs if name in attempt.names and name in guess.guessed]
-    numbers = [name for name, value in guess.constexprs.items() if type(value) is int and value > 2]
-    sizes = {name: 16 for name in numbers if name in guess.guessed}
-    switches = {name: not value for name, value in guess.constexprs.items() if isinstance(value, bool) and name in near}
-    refused_kinds = {name: kind for name, kind in guess.signature.items() if kind[0] != "*" and name in attempt.names}
-    scalars = {name: "i32" if kind == "fp32" else "*fp16:16" for name, kind in refused_kinds.items()}
+    refused = guess.guessed.intersection(attempt.names)
+    arguments, constants = guess.signature.items(), guess.constexprs.items()
+    floats = {name: "*fp32:16" for name, kind in arguments if kind in ("*fp16:16", "*bf16:16")}
+    integers = {name: "*i32:16" for name, kind in arguments if kind[0] == "*" and name in near}
+    scalars = {name: "i32" if kind == "fp32" else "*fp16:16" for name, kind in arguments if kind[0] != "*" and name in refused}
+    sizes = {name: 16 for name, value in constants if type(value) is int and value > 2 and name in guess.guessed}
+    switches = {name: not value for name, value in constants if isinstance(value, bool) and name in near}
     if attempt.progress[0] > 1:  # beyond the kernel's language, a smaller program is more likely to compile
         yield replace(_changed(guess, sizes), options={**guess.options, "num_stages": 1})
     suggested = (
         (_UNBOUND, switches),
         (_BITS, integers),
-        (_TEXT, dict.fromkeys(refused, "")),
-        (_TYPE, dict.fromkeys(refused, "tl.float32")),
+        (_TYPE, dict.fromkeys(refused & guess.constexprs.keys(), "tl.float32")),
         (_SIZES, sizes),
     )
     yield from (_changed(guess, values) for pattern, values in suggested if pattern.search(message))
@@ -158,14 +149,12 @@ def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelG
 
 def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
     signature = {name: str(values.get(name, kind)) for name, kind in guess.signature.items()}
-    return replace(
-        guess, signature=signature, constexprs={name: values.get(name, old) for name, old in guess.constexprs.items()}
-    )
+    constexprs = {name: values.get(name, value) for name, value in guess.constexprs.items()}
+    return replace(guess, signature=signature, constexprs=constexprs)
 
 
 def _with(start: KernelStart, guess: KernelGuess) -> KernelStart:
-    keys = [f"kernel: {guess.name}"] if guess.several else []
-    keys.append("# `*` is a pointer, :16 means divisible by 16. Check what is marked as guessed.")
+    keys = [f"kernel: {guess.name}", "# `*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."]
     sections = {"signature": guess.signature, "constexprs": guess.constexprs, "options": guess.options}
     for section, values in sections.items():
         keys += [f"{section}:"] if values else ["signature: {}"] if section == "signature" else []

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from triage.compilers.base import Constant
-from triage.compilers.triton.kernel_launch import Names, Passed, arguments_passed, assigned, defaults_of, read, values_by_name
+from triage.compilers.triton.kernel_launch import Names, Passed, arguments_passed, assigned, defaults_of, read
 from triage.compilers.triton.kernel_uses import Uses, uses_of
 from triage.model.errors import BadInput
 
@@ -16,11 +16,11 @@ _SIZE, _FEW = 64, 2  # of a constexpr whose value nothing shows; _FEW where its 
 _NAMES_TYPE = re.compile(r"(?i)d_?type$|(?:^|_)type$|_ty$")
 _NAMES_COUNT = re.compile(r"(?i)(?:^|_)(?:num|stages?|steps?|iters?|groups?|top_?k|ndim|rank|depth)(?:_|$)|^n_|^(?:H|HQ|G|NH)$")
 _NAMES_INDICES = re.compile(
-    r"(?i)seq_?len|indices|index|idx|(?:^|_)ids?(?:_|$)|offsets|lens$|lengths|tables?(?:_|$)|mapping|slots?(?:_|$)"
+    r"(?i)seq_?len|ind(?:ex|ices)|idx|(?:^|_)ids?(?:_|$)|offsets|len(?:s$|gths)|tables?(?:_|$)|mapping|slots?"
 )
 _SWITCHES = ("USE_", "IS_", "HAS_", "STORE_", "OUTPUT_", "CAUSAL", "ALLOW_", "EVEN_", "ENABLE_", "SAVE_")
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
-_LAUNCH = ("num_warps", "num_stages")
+_NOTHING = Passed("")  # host code shows nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,6 @@ class KernelGuess:
     """A specialisation of a kernel."""
 
     name: str
-    several: bool
-    """Whether the file has more kernels, so that the recipe must name this one."""
     signature: Mapping[str, str]
     constexprs: Mapping[str, Constant]
     options: Mapping[str, Constant]
@@ -61,7 +59,7 @@ def guess_kernel(source: str, name: str | None = None, host: str | None = None) 
     outer = [each for each in kernels if each not in called] or list(kernels)
     if name is None and len(outer) > 1:
         raise BadInput(f"the file has several kernels; name one with --kernel: {', '.join(outer)}")
-    return _guess(ast.parse(host or source), kernels[name or outer[0]], kernels, several=len(kernels) > 1)
+    return _guess(ast.parse(host or source), kernels[name or outer[0]])
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -69,40 +67,38 @@ def is_jit(decorator: ast.expr) -> bool:
     return ast.unparse(decorator).partition("(")[0] in ("triton.jit", "jit", "tl.jit")
 
 
-def _guess(host: ast.Module, kernel: ast.FunctionDef, kernels: Mapping[str, ast.FunctionDef], *, several: bool) -> KernelGuess:
+def _guess(host: ast.Module, kernel: ast.FunctionDef) -> KernelGuess:
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
     defaults = defaults_of(kernel.args)
     passed = arguments_passed(host, kernel.name, [each.arg for each in parameters])
     configured = _configured(host, kernel.name)
-    uses = uses_of(kernel, kernels)
+    uses = uses_of(kernel)
     element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of one type
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
     guessed: set[str] = set()
     for parameter in parameters:
-        name = parameter.arg
+        name, shown, default = parameter.arg, passed.get(parameter.arg, _NOTHING), defaults.get(parameter.arg)
         annotation = ast.unparse(parameter.annotation) if parameter.annotation else ""
         if "constexpr" not in annotation:
-            signature[name] = _type(name, annotation, passed.get(name), uses, element)
+            signature[name] = _type(name, annotation, shown, uses, element)
             guessed.add(name)
             continue
-        default = defaults.get(name)
-        shown = (passed.get(name), read(default, {}) if default else None)
-        known = [configured.get(name), *(each.value for each in shown if each and each.kind != "tensor")]
-        constexprs[name] = next((value for value in known if value is not None), None)
+        by_default = (read(default, ()) if default else None) or _NOTHING
+        values = (configured.get(name), shown.value if shown.kind != "tensor" else None, by_default.value)
+        constexprs[name] = next((value for value in values if value is not None), None)
         if constexprs[name] is None and not isinstance(default, ast.Constant):
             guessed.add(name)
-            constexprs[name] = _constant(name, passed.get(name), uses)
-    options = {word: passed[word].value for word in _LAUNCH if word in passed and passed[word].value}
-    options |= {word: configured[word] for word in _LAUNCH if word in configured}
+            constexprs[name] = _constant(name, shown.kind, uses)
+    options = {word: configured.get(word) or passed.get(word, _NOTHING).value for word in ("num_warps", "num_stages")}
+    options = {word: value for word, value in options.items() if value}
     guessed |= {"num_warps"} - options.keys()
-    return KernelGuess(kernel.name, several, signature, constexprs, options or {"num_warps": 4}, frozenset(guessed))
+    return KernelGuess(kernel.name, signature, constexprs, options or {"num_warps": 4}, frozenset(guessed))
 
 
-def _constant(name: str, passed: Passed | None, uses: Uses) -> Constant:
-    """A value that fits how a constexpr is used."""
-    kind = passed.kind if passed else None
-    if kind == "type" or name in uses["types"] or (kind is None and _NAMES_TYPE.search(name) and name not in uses["sizes"]):
+def _constant(name: str, kind: str, uses: Uses) -> Constant:
+    """A value that fits how a constexpr is used. kind: of what host code passes."""
+    if kind == "type" or name in uses["types"] or (not kind and _NAMES_TYPE.search(name) and name not in uses["sizes"]):
         return "tl.float32"
     if name in uses["axes"]:
         return 0
@@ -114,43 +110,35 @@ def _constant(name: str, passed: Passed | None, uses: Uses) -> Constant:
     return _FEW if _NAMES_COUNT.search(name) else _SIZE
 
 
-def _type(name: str, annotation: str, passed: Passed | None, uses: Uses, element: str) -> str:
-    kind = passed.kind if passed else None
-    if passed is not None and kind == "tensor" and passed.value:
+def _type(name: str, annotation: str, passed: Passed, uses: Uses, element: str) -> str:
+    if passed.kind == "tensor":
         return f"*{passed.value}:16"
-    is_pointer = name in uses["pointers"] or kind == "tensor" or annotation.strip("'\"").endswith("Tensor")
+    is_pointer = name in uses["pointers"] or annotation.strip("'\"").endswith("Tensor")
     if not is_pointer and annotation in _SCALARS:
         return _SCALARS[annotation]
     if name in uses["of_indices"] or (is_pointer and _NAMES_INDICES.search(name)):
         return "*i32:16"
     if is_pointer or name.lower().endswith("ptr"):
         return f"*{element}:16"
-    return _SCALARS.get(kind or "") or ("i32" if name in uses["whole"] else "fp32")
+    return _SCALARS.get(passed.kind, "i32" if name in uses["whole"] else "fp32")
 
 
 def _configured(tree: ast.Module, kernel: str) -> dict[str, Constant]:
-    """The constants of the first `Config({...}, num_warps=...)` in the decorators, and in what these name."""
-    defined = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    names = values_by_name(assigned(tree.body))
-    waiting: list[ast.AST] = [*defined[kernel].decorator_list] if kernel in defined else []
-    seen = {kernel}
-    for node in waiting:
-        for inner in ast.walk(node):
-            match inner:
-                case ast.comprehension(target=ast.Name(id=name), iter=values) | ast.For(target=ast.Name(id=name), iter=values):
-                    names.setdefault(name, []).append(values)
-                case ast.Name(id=name) if name not in seen:
-                    seen.add(name)
-                    waiting += [defined[name]] if name in defined else names.get(name, [])
-    calls = [call for node in waiting for call in ast.walk(node) if isinstance(call, ast.Call)]
+    """The constants of the first `Config({...}, num_warps=...)` in the kernel's decorators, or else in its file."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == kernel]
+    decorators = [decorator for function in functions for decorator in function.decorator_list]
+    if not any("autotune" in ast.unparse(decorator) for decorator in decorators):
+        return {}
+    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.comprehension, ast.For))]
+    names = [*assigned(tree.body), *((ast.unparse(loop.target), loop.iter) for loop in loops)]
+    calls = [node for place in (*decorators, tree) for node in ast.walk(place) if isinstance(node, ast.Call)]
     configs = (call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "Config")
     return next(filter(None, (_constants_of(call, names) for call in configs)), {})
 
 
 def _constants_of(config: ast.Call, names: Names) -> dict[str, Constant]:
     pairs: list[tuple[str | None, ast.expr]] = [(word.arg, word.value) for word in config.keywords]
-    for argument in config.args[:1]:
-        if isinstance(argument, ast.Dict):
-            pairs += [(getattr(key, "value", None), value) for key, value in zip(argument.keys, argument.values, strict=True)]
-    read_values = [(name, read(value, names)) for name, value in pairs if name]
-    return {name: passed.value for name, passed in read_values if passed and passed.value is not None}
+    if config.args and isinstance(entries := config.args[0], ast.Dict):
+        pairs += [(getattr(key, "value", None), value) for key, value in zip(entries.keys, entries.values, strict=True)]
+    found = [(name, read(value, names)) for name, value in pairs if name]
+    return {name: passed.value for name, passed in found if passed and passed.value is not None}

@@ -1,4 +1,4 @@
-"""Read what a kernel does with its parameters, also in the kernels that it calls."""
+"""Read what a kernel does with its parameters."""
 
 from __future__ import annotations
 
@@ -22,39 +22,29 @@ _SHAPING = (*_LOOPS, "zeros", "full", "reshape", "view", "broadcast_to", "make_b
 _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
 
 
-def uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef], above: frozenset[str] = frozenset()) -> Uses:
-    """The uses of a kernel's parameters. above: the kernels that call it."""
+def uses_of(kernel: ast.FunctionDef) -> Uses:
+    """The uses of a kernel's parameters."""
     bound = _bindings_of(kernel)
     seen: dict[str, list[ast.expr]] = defaultdict(list)  # use -> expressions
     for node in ast.walk(kernel):
         match node:
             case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.LShift() | ast.RShift(), right=right):
                 seen["bits"] += [left, right]
-            case ast.Attribute(value=ast.Name() as value, attr="primitive_bitwidth" | "is_fp8" | "is_floating" | "is_int"):
-                seen["types"].append(value)
             case ast.If(test=test) | ast.IfExp(test=test):
                 seen["tested"] += [test, *getattr(test, "values", []), getattr(test, "operand", test)]
             case ast.Compare(left=left, comparators=[ast.Attribute(value=ast.Name(id="tl")), *_]):
                 seen["types"].append(left)
-            case ast.Compare():
-                seen["whole"].append(node)
+            case ast.Compare(left=left, comparators=others):
+                seen["whole"] += [left, *others]
             case ast.Call():
                 _see_call(node, seen)
-                inner = callees.get(ast.unparse(node.func))
-                if inner is not None and inner.name not in {kernel.name, *above}:
-                    values = dict(zip([each.arg for each in inner.args.args], node.args, strict=False))
-                    values |= {word.arg: word.value for word in node.keywords if word.arg}
-                    for use, names in uses_of(inner, callees, above | {kernel.name}).items():
-                        seen[use] += [value for name, value in values.items() if name in names]
     uses = {use: {each.id for each in seen[use] if isinstance(each, ast.Name)} for use in ("types", "sizes", "axes", "tested")}
-    uses["sizes"] -= uses["types"]
-    uses["pointers"] = _names_below(seen["pointers"], bound, _base_of)
-    in_addresses = _names_below([*seen["pointers"], *seen["bounds"]], bound, _whole_parts_of)
-    uses["whole"] = (in_addresses | _names_below(seen["whole"], bound, _whole_parts_of)) - uses["pointers"]
-    offsets = [value for name in sorted(in_addresses) for value in bound.get(name, [])]
-    loads = [node for node in _below([*offsets, *seen["bits"]], bound, _operands_of) if _is_load(node)]
-    loaded = [argument for load in loads if isinstance(load, ast.Call) for argument in load.args[:1]]
-    uses["of_indices"] = _names_below([*loaded, *seen["of_indices"]], bound, _base_of)
+    uses["pointers"] = _names_of(_below(seen["pointers"], bound, _base_of))
+    in_addresses = list(_below([*seen["pointers"], *seen["bounds"]], bound, _whole_parts_of))
+    uses["whole"] = _names_of([*in_addresses, *_below(seen["whole"], bound, _whole_parts_of)]) - uses["pointers"]
+    in_integers = [*in_addresses, *_below(seen["bits"], bound, _whole_parts_of)]
+    loaded = [load.args[0] for load in in_integers if isinstance(load, ast.Call) and _is_load(load) and load.args]
+    uses["of_indices"] = _names_of(_below(loaded, bound, _base_of))
     return uses
 
 
@@ -77,7 +67,7 @@ def _see_call(call: ast.Call, seen: dict[str, list[ast.expr]]) -> None:
 
 def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
     """The names that these are computed from, themselves included."""
-    return _names_below([ast.Name(name) for name in names], _bindings_of(kernel), ast.iter_child_nodes)
+    return _names_of(_below([ast.Name(name) for name in names], _bindings_of(kernel), ast.iter_child_nodes))
 
 
 def _bindings_of(kernel: ast.FunctionDef) -> Bindings:
@@ -87,9 +77,7 @@ def _bindings_of(kernel: ast.FunctionDef) -> Bindings:
         match statement:
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
                 pairs = list(zip(names, values, strict=True))
-            case ast.Assign(targets=[target, *_], value=value):
-                pairs = [(target, value)]
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
+            case ast.Assign(targets=[target, *_], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 pairs = [(target, value)]
             case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
                 pairs = [(target, ast.BinOp(ast.Name(name, ast.Load()), op, value))]
@@ -100,10 +88,7 @@ def _bindings_of(kernel: ast.FunctionDef) -> Bindings:
     return dict(bound)
 
 
-_Parts = Callable[[ast.AST], Iterable[ast.AST]]
-
-
-def _below(values: Sequence[ast.AST], bound: Bindings, parts: _Parts) -> Iterator[ast.AST]:
+def _below(values: Sequence[ast.AST], bound: Bindings, parts: Callable[[ast.AST], Iterable[ast.AST]]) -> Iterator[ast.AST]:
     """Yield these expressions, their parts, the values that names are bound to, and their parts."""
     names: set[str] = set()
     waiting = list(values)
@@ -117,8 +102,8 @@ def _below(values: Sequence[ast.AST], bound: Bindings, parts: _Parts) -> Iterato
             waiting += bound.get(node.id, [])
 
 
-def _names_below(values: Sequence[ast.AST], bound: Bindings, parts: _Parts) -> set[str]:
-    return {node.id for node in _below(values, bound, parts) if isinstance(node, ast.Name)}
+def _names_of(nodes: Iterable[ast.AST]) -> set[str]:
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def _base_of(node: ast.AST) -> Iterator[ast.AST]:
@@ -130,19 +115,10 @@ def _base_of(node: ast.AST) -> Iterator[ast.AST]:
             yield inner
 
 
-def _whole_parts_of(node: ast.AST) -> Iterator[ast.AST]:
+def _whole_parts_of(node: ast.AST) -> Iterable[ast.AST]:
     """The parts of an integer that are integers, and do not come from memory."""
     is_fraction = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-    return iter(()) if is_fraction or _is_load(node) else ast.iter_child_nodes(node)
-
-
-def _operands_of(node: ast.AST) -> Iterator[ast.AST]:
-    """The operands of a sum or a conversion, which have the type of their result."""
-    match node:
-        case ast.BinOp(left=left, right=right):
-            yield from (left, right)
-        case ast.Call(func=ast.Attribute(attr="to", value=inner)):
-            yield inner
+    return () if is_fraction or isinstance(node, ast.Compare) or _is_load(node) else ast.iter_child_nodes(node)
 
 
 def _is_load(node: ast.AST) -> bool:
