@@ -12,7 +12,7 @@ from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import recipe_families
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
-from triage.compilers.triton.kernel_recipe import start_from_kernel
+from triage.compilers.triton.kernel_recipe import TritonRecipes
 from triage.compilers.triton.kernel_source import guess_kernel
 from triage.recipes.starter import new_recipe
 
@@ -120,7 +120,7 @@ def test_the_recipe_of_a_kernel_loads(folder):
     Path("k.py").write_text(
         "import triton\n\n@triton.jit\ndef one(x_ptr, n):\n    pass\n\n@triton.jit\ndef two(y_ptr):\n    pass\n"
     )
-    start = start_from_kernel(Path("k.yaml"), Path("k.py"), "hip", None, "two")
+    start = TritonRecipes().from_source(Path("k.yaml"), Path("k.py"), "hip", None, "two")
     assert start is not None
     Path("k.yaml").write_text(new_recipe(recipe_families(), "k", "k.py", start))
     [case] = load_recipes([Path("k.yaml")])

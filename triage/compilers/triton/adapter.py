@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from triage.compilers.parts import RecipeFromInput
 
 _WORKER = Path(__file__).parent / "worker"
-_FIRST = Version("2.1")
+_FIRST = Version("3.0")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
 
 
@@ -92,7 +92,7 @@ class Triton(Compiler):
 
     def unsupported(self, version: str) -> str | None:
         if Version(version) < _FIRST:
-            return f"Triton {version} cannot compile ahead of time; {_FIRST} is the first that can"
+            return f"Triton {version} is too old; {_FIRST} is the first that triage compiles with"
         return None
 
     def locate(self, root: Path) -> Path | None:

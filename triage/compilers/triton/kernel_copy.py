@@ -16,7 +16,6 @@ Import = ast.Import | ast.ImportFrom
 _BUILTINS = frozenset((*dir(builtins), "__file__"))
 # What a toolchain's environment has or its worker replaces.
 _PRESENT = frozenset((*sys.stdlib_module_names, "triton", "torch", "numpy", "setuptools", "filelock", "packaging"))
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 def is_standalone(path: Path, text: str) -> bool:
@@ -76,7 +75,7 @@ class _PythonFile:
     def _file(self, module: str, level: int) -> Path | None:
         top = module.partition(".")[0]
         # A package that is installed next to this one is not part of it.
-        roots = [root for root in self.path.parents if root.name not in _INSTALLED or root / top in self.path.parents]
+        roots = [root for root in self.path.parents if root.name[-9:] != "-packages" or root / top in self.path.parents]
         if level or top in _PRESENT:
             roots = list(self.path.parents[level - 1 : level]) if level else []
         files = [file for root in roots for file in _module_files(root.joinpath(*filter(None, module.split("."))))]

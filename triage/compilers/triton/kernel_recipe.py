@@ -40,67 +40,53 @@ class KernelStart(RecipeStart):
 
 
 class TritonRecipes(RecipeFromInput):
-    """Recipes for kernels."""
+    """Recipes for kernels. One that imports from its own package is copied next to the recipe, with all that it uses."""
 
     def from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
     ) -> RecipeStart | None:
-        return start_from_kernel(recipe, source, backend, chip, kernel) if source.suffix == ".py" else None
+        text = source.read_text("utf-8", "replace") if source.suffix == ".py" else ""
+        guess = guess_kernel(text, kernel)
+        if guess is None:
+            return None
+        target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
+        start = KernelStart(family="triton", input=source, target=target, guess=guess)
+        if not is_standalone(source, text):
+            place = recipe.with_suffix(".py")
+            if place.exists():
+                raise BadInput(f"{place} exists already; the kernel would be copied there. Nothing was changed")
+            copied, problems = copy_kernel(source, text, guess.name)
+            start = replace(start, input=place, copied=copied, notes=problems)
+            # The copy has functions of other files, the original has launches.
+            guess = guess_kernel(copied, guess.name, host=text) or guess
+        return _with(start, guess)
 
     def read_text(self, text: str) -> PastedText:
         return read_kernels(text)
 
     def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
-        return improve(start, compile_) if isinstance(start, KernelStart) else start
-
-
-def start_from_kernel(
-    recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
-) -> RecipeStart | None:
-    """Start a recipe for a kernel. One that imports from its own package is copied next to the recipe, with all that it uses.
-
-    Raises:
-        BadInput: The file has several kernels or not this one, or the place of the copy is taken.
-    """
-    text = source.read_text("utf-8", "replace")
-    guess = guess_kernel(text, kernel)
-    if guess is None:
-        return None
-    target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
-    if is_standalone(source, text):
-        return _with(KernelStart(family="triton", input=source, target=target, guess=guess), guess)
-    place = recipe.with_suffix(".py")
-    if place.exists():
-        raise BadInput(f"{place} exists already; the kernel would be copied there. Nothing was changed")
-    copied, problems = copy_kernel(source, text, guess.name)
-    # The copy has functions of other files, the original has launches.
-    guess = guess_kernel(copied, guess.name, host=text) or guess
-    return _with(KernelStart(family="triton", input=place, target=target, copied=copied, notes=problems, guess=guess), guess)
-
-
-def improve(start: KernelStart, compile_: Callable[[RecipeStart], Execution | None]) -> KernelStart:
-    """Compile the guess and correct it at most twice. What still is not known becomes `?`."""
-    best = _attempt(start, compile_)
-    if best is None:
-        return start
-    source = start.copied if start.copied is not None else start.input.read_text("utf-8", "replace")
-    kernels = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    kernel = next(node for node in kernels if node.name == start.guess.name)
-    seen = [start.guess]
-    for _ in range(_CORRECTIONS):
-        guess = next((each for each in _corrections(kernel, best) if each not in seen), None)
-        if best.passed or guess is None or _LACKING.search(best.message):
-            break
-        seen.append(guess)
-        attempt = _attempt(_with(best.start, guess), compile_)
-        is_equal = attempt and (attempt.progress, attempt.message) == (best.progress, best.message)
-        if attempt and (attempt.passed or (attempt.progress >= best.progress and not is_equal)):
-            best = attempt
-    if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):  # no other value would help
-        return best.start
-    constants = best.start.guess.guessed & best.start.guess.constexprs.keys()
-    unknown = constants & computed_from(best.names, kernel) or constants
-    return replace(best.start, unknown=tuple(sorted(unknown)))
+        """Compile the guess and correct it at most twice. What still is not known becomes `?`."""
+        best = _attempt(start, compile_) if isinstance(start, KernelStart) else None
+        if best is None:
+            return start
+        source = start.copied if start.copied is not None else start.input.read_text("utf-8", "replace")
+        kernels = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+        kernel = next(node for node in kernels if node.name == best.start.guess.name)
+        seen = [best.start.guess]
+        for _ in range(_CORRECTIONS):
+            guess = next((each for each in _corrections(kernel, best) if each not in seen), None)
+            if best.passed or guess is None or _LACKING.search(best.message):
+                break
+            seen.append(guess)
+            attempt = _attempt(_with(best.start, guess), compile_)
+            is_equal = attempt and (attempt.progress, attempt.message) == (best.progress, best.message)
+            if attempt and (attempt.passed or (attempt.progress >= best.progress and not is_equal)):
+                best = attempt
+        if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):  # no other value would help
+            return best.start
+        constants = best.start.guess.guessed & best.start.guess.constexprs.keys()
+        unknown = constants & computed_from(best.names, kernel) or constants
+        return replace(best.start, unknown=tuple(sorted(unknown)))
 
 
 @dataclass(frozen=True, slots=True)

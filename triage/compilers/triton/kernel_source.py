@@ -12,7 +12,6 @@ from triage.compilers.triton.kernel_launch import Names, Passed, arguments_passe
 from triage.compilers.triton.kernel_uses import Uses, uses_of
 from triage.model.errors import BadInput
 
-_SIZE, _FEW = 64, 2  # of a constexpr whose value nothing shows; _FEW where its name counts steps or heads
 _NAMES_TYPE = re.compile(r"(?i)d_?type$|(?:^|_)type$|_ty$")
 _NAMES_COUNT = re.compile(r"(?i)(?:^|_)(?:num|stages?|steps?|iters?|groups?|top_?k|ndim|rank|depth)(?:_|$)|^n_|^(?:H|HQ|G|NH)$")
 _NAMES_INDICES = re.compile(
@@ -54,8 +53,7 @@ def guess_kernel(source: str, name: str | None = None, host: str | None = None) 
         return None
     if name is not None and name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
-    calls = [node for kernel in kernels.values() for node in ast.walk(kernel) if isinstance(node, ast.Call)]
-    called = {ast.unparse(call.func) for call in calls}
+    called = {ast.unparse(node.func) for each in kernels.values() for node in ast.walk(each) if isinstance(node, ast.Call)}
     outer = [each for each in kernels if each not in called] or list(kernels)
     if name is None and len(outer) > 1:
         raise BadInput(f"the file has several kernels; name one with --kernel: {', '.join(outer)}")
@@ -107,7 +105,7 @@ def _constant(name: str, kind: str, uses: Uses) -> Constant:
         return False
     if kind == "float":
         return 1.0
-    return _FEW if _NAMES_COUNT.search(name) else _SIZE
+    return 2 if _NAMES_COUNT.search(name) else 64
 
 
 def _type(name: str, annotation: str, passed: Passed, uses: Uses, element: str) -> str:
