@@ -52,7 +52,7 @@ class ScriptIr:
 class ScriptRunner(IreeRunner):
     """Runs the script `program` beside the compiler, whatever its format."""
 
-    def program(self, root: Path) -> Path | None:
+    def program(self, root: Path, *, measured: bool) -> Path | None:
         return root / "program"
 
 

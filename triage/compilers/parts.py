@@ -6,80 +6,86 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Execution
+from triage.model.outcome import Untestable
 from triage.recipes.family import RecipeStart
 from triage.recipes.observed import ObservedCase, UpdatedFile
 
 
-class Runner(Protocol):
-    """Runs a family's compiled programs on this machine, with a package that is released beside the compiler."""
+class Runner(ABC):
+    """Runs a family's compiled programs on this machine, with a package that is released next to the compiler."""
 
     distribution: str
+    """The package."""
+    unoptimised: tuple[str, ...]
+    """Flags of the compiler that switch its optimisations off."""
 
-    @property
-    def unoptimised(self) -> tuple[str, ...]:
-        """Flags of the compiler that switch its optimisations off."""
+    @abstractmethod
+    def program(self, root: Path, *, measured: bool) -> Path | None:
+        """The program that runs a compiled file once, or measures it, in an installation of the package or the compiler."""
 
-    def program(self, root: Path) -> Path | None:
-        """The program that runs a compiled file once, in an installation of the package or beside the compiler."""
-
+    @abstractmethod
     def device(self, case: Case, run: RunSpec) -> str | None:
-        """The kind of device that a run needs beside a processor, such as `hip`; None for none."""
+        """The kind of device that a run needs besides a processor, such as `hip`."""
 
+    @abstractmethod
     def options(self, case: Case, run: RunSpec) -> list[str]:
         """The options that decide what a run does, without its values."""
 
-    def loading(self, libraries: Sequence[Path]) -> list[str]:
-        """The options that load further compiled files."""
+    @abstractmethod
+    def argv(
+        self,
+        program: Path,
+        module: Path,
+        options: Sequence[str],
+        *,
+        libraries: Sequence[Path] = (),
+        inputs: Sequence[str] = (),
+        expected: Sequence[str] = (),
+        results: Sequence[Path] = (),
+        measured: bool = False,
+    ) -> list[str]:
+        """The command that runs a compiled file.
 
-    def value_options(self, inputs: Sequence[str], expected: Sequence[str]) -> list[str]:
-        """The options for values: what the function takes, and what it must return."""
+        libraries: further compiled files to load; results: files to write the results to, see `result_files`; measured: the
+        program measures, and prints what `seconds` reads.
+        """
 
+    @abstractmethod
     def overlooks_nan(self, version: str | None) -> bool:
-        """Whether the program of this release finds no difference between NaN and another number."""
+        """Whether the program of this release treats NaN as equal to any number."""
 
-    def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
-        """The command that runs a compiled file."""
+    @abstractmethod
+    def unusable(self, stderr: str) -> Untestable | None:
+        """Why the program could not run anything: a missing device, or an option that this version does not know."""
 
-    def missing_device(self, stderr: str) -> str | None:
-        """Why the run's device is not there; None when it is."""
-
-    def unknown_flag(self, stderr: str) -> str | None:
-        """The option that this version of the program does not know."""
-
+    @abstractmethod
     def result_files(self, stdout: str, folder: Path) -> list[Path]:
-        """A file in a folder for each result that a run printed, named so that `saved` knows its type."""
+        """A file in a folder for each result that a run printed, named as `values.file_value` expects."""
 
-    def saving(self, files: Sequence[Path]) -> list[str]:
-        """The options that write the results to files."""
-
-    def runs(self, case: Case) -> bool:
-        """Whether the case is compiled for this machine, so that its run time can be measured."""
-
-    def benchmark_program(self, root: Path) -> Path | None:
-        """The program that measures run time, in an installation of the package or beside the compiler."""
-
+    @abstractmethod
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
         """The command that measures a function of a compiled file."""
 
-    def reporting(self) -> list[str]:
-        """The options that make the measuring program print what `seconds` reads."""
-
+    @abstractmethod
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
-        """Wall time (or CPU time) of each repetition, parsed from the output of that command."""
+        """Wall time (or CPU time) of each repetition, parsed from the output of a program that measures."""
 
+    @abstractmethod
     def counting(self, file: Path) -> list[str]:
         """Options of the compiler that write to a file how many kernels the program starts."""
 
+    @abstractmethod
     def dispatches(self, text: str) -> int | None:
-        """That number, parsed from the text of the file; None when it is not there."""
+        """That number, parsed from the text of the file."""
 
+    @abstractmethod
     def extracting(self, folder: Path) -> list[str]:
         """Options of the compiler that write programs to a folder which start one kernel each."""
 
+    @abstractmethod
     def extracted(self, text: str) -> list[tuple[str, str]]:
         """The kernels of such a program, each with the option that measures it alone."""
 

@@ -104,11 +104,8 @@ def judge_run(
         return unusable
     if execution.ok:
         return Failed(_wrong_by_numbers(rules, metrics), flaky=flaky) if metrics.get("mismatches") else Compiled()
-    errors = execution.stderr.text
-    if (reason := runner.missing_device(errors)) is not None:
-        return Untestable(Cause.TARGET, reason)
-    if (flag := runner.unknown_flag(errors)) is not None:
-        return Untestable(Cause.FLAG, f"does not know the flag {flag} to run a program")
+    if (unusable := runner.unusable(execution.stderr.text)) is not None:
+        return unusable
     first, *_ = diagnose(execution, _without_machine(rules)).failures
     if first.failure_class == "wrong-result":
         details = {**first.details, **dict(_wrong_numbers(metrics))}

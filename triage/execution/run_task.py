@@ -36,6 +36,7 @@ class RunTask:
     program: Path
     options: tuple[str, ...]
     """Without values."""
+    libraries: tuple[Path, ...]
     inputs: tuple[str, ...]
     expected: tuple[str, ...]
     identity: str
@@ -61,12 +62,11 @@ class RunTask:
             if execution.ok:
                 keep_results(files, self.kept)
             return execution, 0
-        values = self.runner.value_options(self.inputs, self.expected)
-        executions = [self._once(module, values, scratch, stop)]
+        executions = [self._once(module, scratch, stop)]
         if not executions[0].ok or self._is_slow(executions[0]):
-            executions.append(self._once(module, values, scratch, stop))
+            executions.append(self._once(module, scratch, stop))
             if result(executions[0]) != result(executions[1]):
-                executions.append(self._once(module, values, scratch, stop))
+                executions.append(self._once(module, scratch, stop))
         results = [result(execution) for execution in executions]
         agreeing = max(results, key=results.count)
         same = [execution for execution in executions if result(execution) == agreeing]
@@ -80,20 +80,18 @@ class RunTask:
 
     def results(self, module: Path, scratch: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
         """Run a compiled file and write its results to files in `scratch`. No files when it fails."""
-        values = self.runner.value_options(self.inputs, ())
-        printed = self._run(module, values, scratch, stop)
+        printed = self._run(module, scratch, stop)
         if not printed.ok:
             return printed, []
         files = self.runner.result_files(printed.stdout.text, scratch)
-        saved = self._run(module, [*values, *self.runner.saving(files)], scratch, stop)
+        saved = self._run(module, scratch, stop, results=files)
         return saved, files if saved.ok else []
 
     def _is_defined(self, module: Path, files: Sequence[Path], scratch: Path, stop: StopSignal) -> bool:
         """Return whether results stay the same when memory that was not written to has another content."""
-        values = self.runner.value_options(self.inputs, ())
         again = [file.with_name(f"again-{file.name}") for file in files]
         for pattern in _UNWRITTEN:
-            ran = self._run(module, [*values, *self.runner.saving(again)], scratch, stop, MALLOC_PERTURB_=pattern)
+            ran = self._run(module, scratch, stop, results=again, MALLOC_PERTURB_=pattern)
             if not ran.ok or any(self.differ(*map(file_value, pair)) for pair in zip(again, files, strict=True)):
                 return False
         return True
@@ -110,10 +108,10 @@ class RunTask:
         """Return whether two values differ by more than the tolerance."""
         return differences(actual, expected, self._tolerances).get("mismatches", 1) > 0
 
-    def _once(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal) -> Execution:
+    def _once(self, module: Path, scratch: Path, stop: StopSignal) -> Execution:
         """Run and compare. A difference that this program sees is written as the program that runs it writes its own."""
         if self.spec.closeness is None or not self.expected:
-            return self._run(module, values, scratch, stop)
+            return self._run(module, scratch, stop, self.expected)
         execution, files = self.results(module, scratch, stop)
         if not execution.ok:
             return execution
@@ -124,9 +122,25 @@ class RunTask:
                 messages.append(f"[FAILED] result[{index}]: {message}")
         return replace(execution, exit_code=1, stdout=Captured("\n".join(messages))) if messages else execution
 
-    def _run(self, module: Path, values: Sequence[str], scratch: Path, stop: StopSignal, **env: str) -> Execution:
-        measuring = self.runner.reporting() if self.spec.measured else ()
-        argv = self.runner.argv(self.program, module, [*self.options, *values, *measuring])
+    def _run(
+        self,
+        module: Path,
+        scratch: Path,
+        stop: StopSignal,
+        expected: Sequence[str] = (),
+        results: Sequence[Path] = (),
+        **env: str,
+    ) -> Execution:
+        argv = self.runner.argv(
+            self.program,
+            module,
+            self.options,
+            libraries=self.libraries,
+            inputs=self.inputs,
+            expected=expected,
+            results=results,
+            measured=self.spec.measured,
+        )
         return run(argv, self.spec.limits, scratch, env={**dict(self.case.env), **env}, stop=stop)
 
     def _milliseconds(self, execution: Execution) -> list[float]:
@@ -173,7 +187,7 @@ class RunPlanner:
         if program is None:
             return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
         own = runner.options(case, replace(spec, parameters=()) if spec.parameters else spec)
-        options = (*runner.loading(libraries), *(runner.options(case, spec) if spec.parameters else own))
+        options = tuple(runner.options(case, spec) if spec.parameters else own)
         try:
             parts = [self._identity(program), *own]
             parts += [path.name for path in libraries]
@@ -195,7 +209,7 @@ class RunPlanner:
         except ValueError as error:
             return Untestable(Cause.RECIPE, str(error))
         identity = sha256("\0".join(parts).encode()).hexdigest()
-        return RunTask(case, spec, runner, program, options, inputs, expected, identity, overlooks_nan)
+        return RunTask(case, spec, runner, program, options, tuple(libraries), inputs, expected, identity, overlooks_nan)
 
     def readable(self, values: Sequence[str]) -> tuple[str, ...]:
         """Return values as the program can read them. OSError or ValueError for a file that cannot be read or converted."""
@@ -216,8 +230,7 @@ class RunPlanner:
         """Return the program of a runtime, or the one next to the compiler. It is looked up once."""
         key = (root, beside, measured)
         if (known := self._found.get(key)) is None:
-            program_in = runner.benchmark_program if measured else runner.program
-            known = program_in(root) or program_in(beside)
+            known = runner.program(root, measured=measured) or runner.program(beside, measured=measured)
             if known is not None:
                 self._found[key] = known
         return known

@@ -94,8 +94,11 @@ class Task:
         """Return the command that runs what the case compiles to, with other values; empty when it is not run."""
         if not isinstance(self.run, RunTask):
             return ()
-        options = [*self.run.options, *self.run.runner.value_options(values.inputs, values.expected)]
-        return tuple(self.run.runner.argv(Path(self.run.program.name), Path(module), options))
+        run, program = self.run, Path(self.run.program.name)
+        argv = run.runner.argv(
+            program, Path(module), run.options, libraries=run.libraries, inputs=values.inputs, expected=values.expected
+        )
+        return tuple(argv)
 
     def with_pass_reporting(self) -> Task:
         """Return the same task, printing which pass failed."""

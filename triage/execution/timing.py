@@ -74,7 +74,8 @@ class Program:
         errors = execution.stderr.text.strip() or output.strip()  # some versions print errors on standard output
         ending = f"signal {execution.signal}" if execution.signal else f"exit code {execution.exit_code}"
         last = errors.splitlines()[-1][:200] if errors else f"the run ended with {ending}"
-        return self.runner.missing_device(errors) or last
+        unusable = self.runner.unusable(errors)
+        return unusable.reason if unusable else last
 
 
 class Timed(Protocol):
@@ -145,7 +146,7 @@ def compile_program(
         root = runner.registry.runtime(toolchain, device.distribution)
     except EnvironmentFailure as error:
         return str(error)
-    tool = device.benchmark_program(root) or device.benchmark_program(toolchain.program.parent)
+    tool = device.program(root, measured=True) or device.program(toolchain.program.parent, measured=True)
     if tool is None:
         return no_program(toolchain, device.distribution)
     statistics = target.with_suffix(".statistics")

@@ -13,6 +13,7 @@ from triage.compilers.iree.installation import is_script
 from triage.compilers.parts import Runner
 from triage.compilers.values import result_ending
 from triage.model.case import Case, RunSpec
+from triage.model.outcome import Cause, Untestable
 
 # The first is that of a wheel, the last the same folder as seen from the compiler beside it.
 _TOOLS = ("iree/_runtime_libs", "tools", "install/bin", "bin", ".", "../../_runtime_libs")
@@ -41,21 +42,15 @@ class IreeRunner(Runner):
     distribution = "iree-base-runtime"
     unoptimised = ("--iree-opt-level=O0",)
 
-    def runs(self, case: Case) -> bool:
-        return case.target.backend == "llvm-cpu" and case.target.devices in (None, 1)
-
-    def program(self, root: Path) -> Path | None:
-        return _tool(root, "iree-run-module")
-
-    def benchmark_program(self, root: Path) -> Path | None:
-        return _tool(root, "iree-benchmark-module")
+    def program(self, root: Path, *, measured: bool) -> Path | None:
+        # The scripts in a virtual environment's bin/ stay the same when its runtime is replaced.
+        name = "iree-benchmark-module" if measured else "iree-run-module"
+        files = (path for folder in _TOOLS if (path := root / folder / name).is_file())
+        return next((path for path in files if not is_script(path)), None)
 
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
-        measuring = [f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={_SECONDS}s", *self.reporting()]
-        return [*self.argv(program, module, self.options(case, run)), *self.value_options(run.inputs, ()), *measuring]
-
-    def reporting(self) -> list[str]:
-        return ["--benchmark_format=json"]
+        argv = self.argv(program, module, self.options(case, run), inputs=run.inputs, measured=True)
+        return [*argv, f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={_SECONDS}s"]
 
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
         clock = "cpu_time" if cpu else "real_time"
@@ -100,37 +95,33 @@ class IreeRunner(Runner):
         parameters = [f"--parameters={scope}={path}" if scope else f"--parameters={path}" for scope, path in run.parameters]
         return [*devices, *function, *run.flags, *limits, *parameters]
 
-    def loading(self, libraries: Sequence[Path]) -> list[str]:
-        return [f"--module={path}" for path in libraries]
-
-    def value_options(self, inputs: Sequence[str], expected: Sequence[str]) -> list[str]:
-        return [*(f"--input={text}" for text in inputs), *(f"--expected_output={text}" for text in expected)]
-
     def overlooks_nan(self, version: str | None) -> bool:
         return version is not None and Version(version) < _COMPARES_NAN
 
-    def argv(self, program: Path, module: Path, options: Sequence[str]) -> list[str]:
-        return [str(program), f"--module={module}", *options]
+    def argv(
+        self,
+        program: Path,
+        module: Path,
+        options: Sequence[str],
+        *,
+        libraries: Sequence[Path] = (),
+        inputs: Sequence[str] = (),
+        expected: Sequence[str] = (),
+        results: Sequence[Path] = (),
+        measured: bool = False,
+    ) -> list[str]:
+        argv = [str(program), *(f"--module={path}" for path in (module, *libraries)), *options]
+        argv += [*(f"--input={text}" for text in inputs), *(f"--expected_output={text}" for text in expected)]
+        argv += [f"--output=@{file}" for file in results]
+        return [*argv, "--benchmark_format=json"] if measured else argv
 
-    def missing_device(self, stderr: str) -> str | None:
-        match = _NO_DEVICE.search(stderr)
-        return f"this machine has no device {match['device']}: {match['reason'].strip(' :')}" if match else None
-
-    def unknown_flag(self, stderr: str) -> str | None:
-        match = _UNKNOWN_FLAG.search(stderr)
-        return f"--{match[1]}" if match else None
+    def unusable(self, stderr: str) -> Untestable | None:
+        if match := _NO_DEVICE.search(stderr):
+            return Untestable(Cause.TARGET, f"this machine has no device {match['device']}: {match['reason'].strip(' :')}")
+        if match := _UNKNOWN_FLAG.search(stderr):
+            return Untestable(Cause.FLAG, f"does not know the flag --{match[1]} to run a program")
+        return None
 
     def result_files(self, stdout: str, folder: Path) -> list[Path]:
         endings = (result_ending(match["raw"]) for match in _RESULT.finditer(stdout))
         return [folder / f"{index}{ending}" for index, ending in enumerate(endings)]
-
-    def saving(self, files: Sequence[Path]) -> list[str]:
-        return [f"--output=@{file}" for file in files]
-
-
-def _tool(root: Path, name: str) -> Path | None:
-    """A native program of the runtime in an installed wheel, a build tree or an install; the scripts in a virtual
-    environment's bin/ stay the same when its runtime is replaced.
-    """
-    files = (path for folder in _TOOLS if (path := root / folder / name).is_file())
-    return next((path for path in files if not is_script(path)), None)
