@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from triage.model.execution import Captured, Ending, Execution
+from triage.model.execution import Captured, Execution
 
 # LLVM's handler of signals prints where each library is loaded and the addresses on the stack. Its own search for names
 # takes longer than a compile, needs a program of LLVM, and knows only exported functions without it.
@@ -21,7 +21,6 @@ _ADDRESSES = b"LLVM_ENABLE_SYMBOLIZER_MARKUP"
 _PRINTER = b"_ZN4llvm3sys28PrintStackTraceOnErrorSignalENS_9StringRefEb"
 _RESET = "{{{reset}}}"
 _HEADER = "Stack dump with symbol names:"
-_WITHOUT_NAMES = "Stack dump without symbol names"  # as LLVM begins it where `PRINT_ADDRESSES` is not set
 _MODULE = re.compile(r"\{\{\{module:(?P<id>\w{1,8}):(?P<path>.*?):elf:\w*\}\}\}")
 _MAPPED = re.compile(
     r"\{\{\{mmap:0x(?P<start>[0-9a-f]{1,16}):0x(?P<size>[0-9a-f]{1,16}):load:(?P<id>\w{1,8}):\w+:(?:0x)?(?P<at>[0-9a-f]{1,16})\}\}\}"
@@ -33,30 +32,14 @@ _FUNCTION = 2  # the type of a symbol
 _LOW = 1 << 32  # some releases print the low half of an address only
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapping:
-    """A part of a file in memory. start, size: of the memory; at: the address of its beginning in the file's symbols."""
-
-    path: str
-    start: int
-    size: int
-    at: int
-
-
 @dataclass(slots=True)
 class _Layout:
     """Where files are loaded, as far as it was read."""
 
     paths: dict[str, str] = field(default_factory=dict)
-    mappings: list[_Mapping] = field(default_factory=list)
-
-    def locate(self, address: int) -> tuple[str, int] | None:
-        """Return the file that is loaded at an address, and the address in its symbols; None for other memory."""
-        for mapping in self.mappings:
-            offset = (address - mapping.start) % _LOW
-            if offset < mapping.size:
-                return mapping.path, mapping.at + offset
-        return None
+    """By the number of the module."""
+    mappings: list[tuple[str, int, int, int]] = field(default_factory=list)
+    """A file, the address and the size of a part of it in memory, and the address of that part in the file's symbols."""
 
 
 def with_named_stack(execution: Execution) -> Execution:
@@ -64,19 +47,12 @@ def with_named_stack(execution: Execution) -> Execution:
 
     A function without a symbol gets its place in its file, which is the same in each run of that file only.
     """
-    if execution.ending is Ending.EXITED and execution.exit_code == 0:
-        return execution
     stderr = execution.stderr
-    if _RESET not in stderr.head and _RESET not in stderr.tail:
+    if execution.ok or (_RESET not in stderr.head and _RESET not in stderr.tail):
         return execution
     layout = _Layout()
     head, tail = ("\n".join(_named(text.split("\n"), layout)) for text in (stderr.head, stderr.tail))
     return replace(execution, stderr=Captured(head, tail, stderr.dropped))
-
-
-def lacks_names(execution: Execution) -> bool:
-    """Whether it crashed, and its stack was recorded before stacks got names from symbols."""
-    return execution.ending is Ending.SIGNALLED and _WITHOUT_NAMES in execution.stderr.text
 
 
 def stack_printer(library: Path) -> int | None:
@@ -100,7 +76,7 @@ def _named(lines: list[str], layout: _Layout) -> Iterator[str]:
             layout.paths[match["id"]] = match["path"]
         elif match := _MAPPED.search(line):
             start, size, at = (int(match[name], 16) for name in ("start", "size", "at"))
-            layout.mappings.append(_Mapping(layout.paths.get(match["id"], ""), start, size, at))
+            layout.mappings.append((layout.paths.get(match["id"], ""), start, size, at))
         elif match := _FRAME.search(line):
             if (index := int(match["index"])) < _MOST_FRAMES:
                 yield _frame(index, int(match["address"], 16), layout)
@@ -110,13 +86,14 @@ def _named(lines: list[str], layout: _Layout) -> Iterator[str]:
 
 def _frame(index: int, address: int, layout: _Layout) -> str:
     """Return a line of the stack in the form of LLVM's own: number, address, name and place in the file."""
-    begin, location = f" #{index} 0x{address:016x}", layout.locate(address)
-    if location is None:
-        return begin
-    path, at = Path(location[0]), location[1]
-    table = _table(path)
-    name = table.name_at(at) if table else None
-    return f"{begin} {f'{name} ' if name else ''}({path.name or 'program'}+{at:#x})"
+    for file, start, size, first in layout.mappings:
+        offset = (address - start) % _LOW
+        if offset < size:
+            path, at = Path(file), first + offset
+            table = _table(path)
+            name = table.name_at(at) if table else None
+            return f" #{index} 0x{address:016x} {f'{name} ' if name else ''}({path.name or 'program'}+{at:#x})"
+    return f" #{index} 0x{address:016x}"
 
 
 class SymbolTable:
@@ -157,13 +134,13 @@ class SymbolTable:
         A call that is the last instruction of a function returns to the address behind it. The end is still counted in.
         """
         last = int(self._symbols["value"].searchsorted(address, side="right")) - 1
-        for index in (last, last - 1):
-            if index < 0:
-                break
+        for index in range(last, max(last - 2, -1), -1):
             symbol = self._symbols[index]
             start, size = int(symbol["value"]), int(symbol["size"])
             if start < address <= start + size or (address == start and size):
-                return _demangled(self._name(int(symbol["name"])))
+                with self._path.open("rb") as source:
+                    source.seek(self._names + int(symbol["name"]))
+                    return _demangled(source.read(8 * _LONGEST_NAME).split(b"\0", 1)[0])
         return None
 
     def contains(self, text: bytes) -> bool:
@@ -178,11 +155,6 @@ class SymbolTable:
         matches = [] if at < 0 else self._symbols["value"][self._symbols["name"] == at + 1 - self._names].tolist()
         return matches[0] if matches else None
 
-    def _name(self, offset: int) -> str:
-        with self._path.open("rb") as source:
-            source.seek(self._names + offset)
-            return source.read(8 * _LONGEST_NAME).split(b"\0", 1)[0].decode("utf-8", "replace")
-
 
 @lru_cache(maxsize=8)
 def _table(path: Path) -> SymbolTable | None:
@@ -193,14 +165,12 @@ def _table(path: Path) -> SymbolTable | None:
         return None
 
 
-def _demangled(name: str) -> str:
+def _demangled(name: bytes) -> str:
     """Return the name as it is in the source; unchanged where it is not mangled or the C++ library is missing."""
     demangle = _demangler()
-    if demangle is None or not name.startswith("_Z"):
-        return name[:_LONGEST_NAME]
-    text = demangle(name.encode(), None, None, None)
+    text = demangle(name, None, None, None) if demangle and name.startswith(b"_Z") else None
     if not text:
-        return name[:_LONGEST_NAME]
+        return name.decode("utf-8", "replace")[:_LONGEST_NAME]
     try:
         return ctypes.string_at(text).decode("utf-8", "replace")[:_LONGEST_NAME]
     finally:

@@ -45,6 +45,7 @@ _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another
 _HEADROOM = 1.25  # the peak of a compile varies between runs and releases
 _LEAST_MB = 256.0
 _MOST_UNKNOWN = 20  # jobs more than known ones, until the others are no longer looked up first
+_QUEUED = 256  # jobs that are sent to a cluster at once, if it has fewer slots
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
 _LARGEST_DOWNLOAD = 1 << 38  # bytes of a file of weights
 _USABLE = 0.9  # share of the available memory
@@ -258,7 +259,8 @@ class Engine:
             yield probe
         count, memory_mb = self.local_jobs, self.memory_mb
         if unknown and self.slots and not all(job.here for job in unknown):
-            count, memory_mb = self.jobs, math.inf
+            # More than the workers of this moment can make: others may join.
+            count, memory_mb = max(self.jobs, min(len(unknown), _QUEUED)), math.inf
         yield from Scheduler(self.registry.obtain, self._probe, self.reservation, self.stop, count, memory_mb).run(unknown)
 
     def recall(self, job: ProbeJob) -> Probe | None:

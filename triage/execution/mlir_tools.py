@@ -88,32 +88,21 @@ class Reader:
         return run(argv, _LIMITS, folder, env={"LLVM_DISABLE_SYMBOLIZATION": "1"}, stop=self._stop)
 
     def _ask(self, text: str) -> str | None:
-        """Return the worker's answer; None when the worker does not work at all. A text that kills it is not valid."""
-        fresh = self._worker is None
+        """Return the worker's answer; None when the bindings do not work at all. A text that kills the worker is not valid."""
         try:
-            self._worker = self._worker or self._start()
-            answer = self._worker.ask(text.encode(), _PATIENCE, self._stop)
+            if self._worker is None:
+                script = Path(__file__).with_name("python_worker.py")
+                env = {"PYTHONPATH": str(self._tools.python_root), "PYTHONDONTWRITEBYTECODE": "1"}
+                self._worker = Worker([sys.executable, "-P", str(script), "check", self._tools.package], env)
+                works = self._worker.ask(b"module{}", _PATIENCE, self._stop)
+                self.bindings = works is not None and works.startswith(b"+")
+            answer = self._worker.ask(text.encode(), _PATIENCE, self._stop) if self.bindings else None
         except OSError:
-            answer = None
-        if answer is not None:
-            return answer.decode("utf-8", "replace")
-        self._end()
-        if fresh and not self._bindings_work():
-            self.bindings = False
-            return None
-        return "-"
-
-    def _bindings_work(self) -> bool:
-        try:
-            with self._start() as worker:
-                return (worker.ask(b"module{}", _PATIENCE, self._stop) or b"").startswith(b"+")
-        except OSError:
-            return False
-
-    def _start(self) -> Worker:
-        script = Path(__file__).with_name("mlir_worker.py")
-        env = {"PYTHONPATH": str(self._tools.python_root), "PYTHONDONTWRITEBYTECODE": "1"}
-        return Worker([sys.executable, str(script), self._tools.package], env)
+            answer, self.bindings = None, False
+        if answer is None:
+            self._end()
+            return "-" if self.bindings else None
+        return answer.decode("utf-8", "replace")
 
     def _end(self) -> None:
         if self._worker is not None:

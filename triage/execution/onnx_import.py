@@ -119,10 +119,10 @@ class OnnxImporters:
         return _IMPORTED if answer == b"+" and draft.is_file() else None
 
     def _start(self, root: Path | None) -> Worker:
-        script = Path(__file__).with_name("import_worker.py")
+        script = Path(__file__).with_name("python_worker.py")
         env = {"PYTHONDONTWRITEBYTECODE": "1", **self._python_path(root)}
         # -P: modules beside the script must not hide those of the importer.
-        return Worker([sys.executable, "-P", str(script), self._importer.module], env)
+        return Worker([sys.executable, "-P", str(script), "import", self._importer.module], env)
 
 
 def is_broken(execution: Execution) -> bool:
