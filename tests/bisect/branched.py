@@ -18,7 +18,7 @@ from triage.bisect.search import run_search
 from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
-from triage.model.progress import Silent
+from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
@@ -41,10 +41,10 @@ class Compilers:
     reported: bool = False
     jobs: int = 1
     asked: list[str] = field(default_factory=list)
-    progress = Silent()
+    progress = Progress()
 
     def __post_init__(self) -> None:
-        self.workspace = Workspace(self.home, Silent(), threading.Event())
+        self.workspace = Workspace(self.home, Progress(), threading.Event())
 
     @property
     def registry(self) -> Compilers:

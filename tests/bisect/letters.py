@@ -19,7 +19,7 @@ from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
-from triage.model.progress import Silent
+from triage.model.progress import Progress
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
@@ -75,7 +75,7 @@ class LetterRegistry:
 class HistoryRunner:
     """Stands where an Engine stands. `asked` lists (case, index, fresh); `flips` has the outcomes of the next probes."""
 
-    progress = Silent()
+    progress = Progress()
 
     after = 0
 
@@ -151,7 +151,7 @@ class LetterRunner:
     false_bad: float = 0.0
     seed: int = 0
     asked: list[int] = field(default_factory=list)
-    progress = Silent()
+    progress = Progress()
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)

@@ -15,7 +15,7 @@ from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectSearch, run_search
 from triage.execution.scheduler import ProbeJob
 from triage.model.outcome import Measured, Probe
-from triage.model.progress import Silent
+from triage.model.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class FlakyRunner:
     history: History
     seed: int
     asked: list[int] = field(default_factory=list)
-    progress = Silent()
+    progress = Progress()
 
     def __post_init__(self) -> None:
         self.jobs = self.history.jobs

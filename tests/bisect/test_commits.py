@@ -17,7 +17,7 @@ from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import CommitPosition, Timeline
 from triage.model.outcome import Measured, Probe
-from triage.model.progress import Silent
+from triage.model.progress import Progress
 from triage.report.bisection import bisect_document
 from triage.report.formats import rendered
 from triage.toolchains.sources.base import Offer
@@ -73,7 +73,7 @@ class EverySource:
 
 
 class CommitRunner:
-    progress = Silent()
+    progress = Progress()
 
     def __init__(self, timeline: Timeline, letters: str, jobs: int = 1) -> None:
         self.at = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}

@@ -11,7 +11,7 @@ from triage.execution.judge import Metric, MetricThreshold
 from triage.execution.scheduler import ProbeJob
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Probe, Untestable
-from triage.model.progress import Progress, Silent
+from triage.model.progress import Progress
 
 CASE = case_named("case")
 PLACES = release_refs(3)
@@ -39,7 +39,7 @@ class NumberProber:
     values: Mapping[str, list[float]]
     outcome: Outcome = field(default_factory=Compiled)
     jobs: int = 1
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress = field(default_factory=Progress)
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:

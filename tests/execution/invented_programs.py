@@ -11,9 +11,9 @@ import numpy as np
 
 from triage.execution.timing import Sample
 from triage.model.case import RunSpec
-from triage.model.progress import Silent
+from triage.model.progress import Progress
 
-RUNNER: Any = SimpleNamespace(progress=Silent())
+RUNNER: Any = SimpleNamespace(progress=Progress())
 MAIN = RunSpec(function="main")
 
 

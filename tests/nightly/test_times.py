@@ -15,7 +15,7 @@ from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.execution.scheduler import ProbeJob
 from triage.execution.statistics import LEAST, Pace
 from triage.model.outcome import Measured, Probe
-from triage.model.progress import Progress, Silent
+from triage.model.progress import Progress
 from triage.nightly.compare import case_result
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.times import compile_times
@@ -35,7 +35,7 @@ class TimedProber:
     letter: str = "P"
     order: list[str] = field(default_factory=list)
     jobs: int = 4
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress = field(default_factory=Progress)
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:

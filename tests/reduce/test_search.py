@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import Interrupted
-from triage.model.progress import Silent
+from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.reduce.engine import minimise, reduce
 from triage.reduce.frontends.text import TextDocument
@@ -76,7 +76,7 @@ class FakeOracle(Oracle):
 
 def first(answer: Callable[[int, threading.Event], bool], count: int, jobs: int = 2) -> int | None:
     """Which of some candidates wins."""
-    task = Silent().task("reduce")
+    task = Progress().task("reduce")
     test = InterestingnessTest(FakeOracle(answer), lambda _: None, jobs, task)
     try:
         found = test.first(draft([number]) for number in range(count))
@@ -151,7 +151,7 @@ def drop(candidate: Candidate, test: InterestingnessTest, /) -> Candidate:
 def test_the_result_fails_and_the_good_toolchain_compiles_it(wanted: set[int], needed: set[int], jobs: int) -> None:
     kept: list[Candidate] = []
     asked = LinesOracle(lambda items: wanted <= items, lambda items: needed <= items)
-    under_way = InterestingnessTest(asked, kept.append, jobs, Silent().task("reduce"))
+    under_way = InterestingnessTest(asked, kept.append, jobs, Progress().task("reduce"))
     found = reduce(draft(range(40)), under_way, [drop])
     under_way.close()
     assert set(left_in(found)) == wanted | needed

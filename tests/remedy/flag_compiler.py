@@ -10,7 +10,7 @@ from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
-from triage.model.progress import Silent
+from triage.model.progress import Progress
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.toolchains.registry import ToolchainRef
 
@@ -79,7 +79,7 @@ class FlagRunner:
     newest: str | None = None
     seconds: Callable[[frozenset[str]], float] = lambda flags: 1.0
     asked: list[tuple[str, frozenset[str]]] = field(default_factory=list)
-    progress = Silent()
+    progress = Progress()
     planner = NoInputs()
 
     @property

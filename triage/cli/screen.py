@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from triage.model.progress import Progress, Silent, Task
+from triage.model.progress import Progress, Task
 from triage.report.printable import printable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def print_stderr(text: str) -> None:
     sys.stderr.flush()
 
 
-class LiveBars:
+class LiveBars(Progress):
     """Bars on a terminal, removed when nothing is running."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class LiveBars:
             self._bars.stop()
 
 
-class _BarTask:
+class _BarTask(Task):
     def __init__(self, owner: LiveBars, bars: Bars, number: TaskID) -> None:
         self._owner, self._bars, self._number = owner, bars, number
         self._finished = False
@@ -90,7 +90,7 @@ class _BarTask:
             self._owner.remove(self._number)
 
 
-class LogLines:
+class LogLines(Progress):
     """Progress as occasional lines, for CI logs and pipes."""
 
     def task(self, text: str, total: float | None = None) -> Task:
@@ -105,14 +105,14 @@ class LogLines:
         """Do nothing: printed lines stay."""
 
 
-class ErrorsOnly(Silent):
+class ErrorsOnly(Progress):
     """No progress, for --quiet."""
 
     def error(self, text: str) -> None:
         print_stderr(text)
 
 
-class _LogTask:
+class _LogTask(Task):
     def __init__(self, text: str, total: float | None) -> None:
         self._text, self._total, self._done = text, total, 0.0
         self._next = time.monotonic() + _LOG_INTERVAL / 5

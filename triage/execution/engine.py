@@ -34,7 +34,7 @@ from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Compiled, Failed, Probe, Untestable
-from triage.model.progress import Progress, Silent
+from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.toolchains.home import open_home
 from triage.toolchains.onnx_package import provide_onnx
@@ -85,7 +85,7 @@ class Engine:
         free, scratch = threading.BoundedSemaphore(self.local_jobs), Scratch(home / "scratch", warn)
         self.maker = Maker(cache, scratch, stop, warn, home / "measured.lock", free)
         self.planner = Planner(registry, compilers, inputs, self.maker)
-        self.progress = progress or Silent()
+        self.progress = progress or Progress()
         self.threshold: MetricThreshold | RunJudge | None = None
         self.after = after
         self.compiles = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -73,13 +74,6 @@ class Artifact:
     source: str | Generator
 
 
-class ArgumentSource(Protocol):
-    """Arguments that depend on a program that may have to be obtained first."""
-
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """The files of the arguments. ValueError says why there are none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Library:
     """A program that a run loads beside the case's own, compiled with flags of its own."""
@@ -116,13 +110,13 @@ class RunSpec:
     measured: bool = False
     closeness: tuple[float, float, bool] | None = None
     name: str | None = None
-    arguments: ArgumentSource | None = None
+    arguments: Callable[[], tuple[Artifact, ...]] | None = None
 
     def with_arguments(self) -> RunSpec:
         """The run with inputs, once the program has been obtained. ValueError says why they cannot be known."""
         if self.arguments is None:
             return self
-        files = self.arguments.artifacts()
+        files = self.arguments()
         inputs = tuple(f"@{file.path}" for file in files)
         return replace(self, inputs=inputs, artifacts=(*self.artifacts, *files), arguments=None)
 

@@ -86,13 +86,13 @@ class Captured:
 
     @property
     def first_line(self) -> str:
-        """The first line that is not blank, stripped; empty where there is none."""
-        return next((line.strip() for line in self.head.splitlines() if line.strip()), "")
+        """The first line that is not blank, stripped; an empty text if all are."""
+        return self.head.strip().partition("\n")[0].strip()
 
     @property
     def last_line(self) -> str:
-        """The last line that is not blank, stripped; empty where there is none."""
-        return next((line.strip() for line in reversed(self.text.splitlines()) if line.strip()), "")
+        """The last line that is not blank, stripped; an empty text if all are."""
+        return self.text.strip().rpartition("\n")[2].strip()
 
     @property
     def empty(self) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from triage.compilers.base import Compiler
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.model.progress import Progress, Silent
+from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.capability_cache import describe
 from triage.toolchains.index import Index, Release
@@ -81,7 +81,7 @@ class ToolchainRegistry:
     ) -> None:
         """`stop`: set by another thread, it ends running downloads and installs."""
         self.home = home
-        self.workspace = Workspace(home, progress or Silent(), stop or threading.Event())
+        self.workspace = Workspace(home, progress or Progress(), stop or threading.Event())
         self.index = Index(self.workspace)
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
@@ -273,7 +273,7 @@ class ToolchainRegistry:
         """Return several toolchains, obtained at once, or their errors, by revision name."""
         answers: dict[str, Toolchain | EnvironmentFailure] = {}
         is_missing = any(not self.is_installed(ref) for ref in refs)
-        task = self.workspace.progress.task("toolchains", total=len(refs)) if is_missing else Silent().task("")
+        task = self.workspace.progress.task("toolchains", total=len(refs)) if is_missing else Progress().task("")
         with self.workspace.threads(max(1, jobs)) as pool:
             waiting = {pool.submit(self.obtain, ref): ref for ref in refs}
             for done in as_completed(waiting):

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import is_number
-from triage.model.progress import Progress, Silent
+from triage.model.progress import Progress
 from triage.toolchains.home import disk_errors, lock_file, write_whole
 
 _REMEMBERED = 15  # timings a kind: the network and the compiler cache change
@@ -58,7 +58,7 @@ class Workspace:
     """Where toolchains are obtained. Setting `stop` ends downloads, installs and builds."""
 
     home: Path
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
 
     @property

@@ -90,8 +90,8 @@ class ModelArguments:
     model: Path
     folder: Path
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """A file for each argument. ValueError if the model cannot be read."""
+    def __call__(self) -> tuple[Artifact, ...]:
+        """Return a file for each argument. ValueError if the model cannot be read."""
         import onnx
 
         try:
