@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from tests.bisect.letters import case_named, failure
+from tests.bisect.letters import failure
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
 from triage.mlir.ir_reader import PassName
 from triage.model.json_form import as_json
-from triage.model.outcome import Compiled, Failed, Measured, Probe
 from triage.model.revision import Revision
 from triage.report.attribution import attribution_document
 from triage.report.formats import rendered
 
-CASE = case_named("case")
-GOOD = Probe(CASE, Revision("3.2.0"), "3.2.0", Compiled(), Measured(), cached=False)
-BAD = Probe(CASE, Revision("3.3.0"), "3.3.0", Failed(failure("F")), Measured(), cached=False)
 TILE = PassName("TilePass", "t-tile")
 EVIL = '<script>alert("x")</script>'
 DIVERGING = Attribution(
-    CASE,
-    GOOD,
-    BAD,
+    "case",
+    Revision("3.2.0"),
+    Revision("3.3.0"),
     ComparisonResult.DIVERGES,
+    failure=failure("F"),
     failing=PassName("CheckPass"),
-    function=("kernel", "kernel"),
+    function={"good": "kernel", "bad": "kernel"},
     persistent=DivergingPass(
         None,
         TILE,
@@ -40,7 +37,7 @@ DIVERGING = Attribution(
         ),
         PhaseComparison("targets", {"dispatches": 2}, None, same=None),
     ),
-    shared=(1024, None),
+    shared_memory_bytes={"good": 1024, "bad": None},
     files=("lib/Tile.cpp",),
     notes=("a note",),
     compiles=4,

@@ -35,7 +35,7 @@ from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_prin
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import Failed, Probe, Untestable
+from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.progress import Task
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
@@ -78,13 +78,14 @@ def attribute(
     probes = {probe.revision.name: probe for probe in runner.probe_all(jobs, "attribute")}
     pair = (probes[good.revision.name], probes[bad.revision.name])
     started = time.monotonic()
+    names = (case.name, pair[0].revision, pair[1].revision)
     if (inconclusive := _not_comparable(*pair)) is not None:
-        return replace(inconclusive, case=case)
+        return inconclusive
     toolchains = (runner.registry.obtain(good), runner.registry.obtain(bad))
     for toolchain in toolchains:
         if not ir.is_printed_by(toolchain):
             reason = f"{toolchain.revision.name} has no options that print the IR after each pass"
-            return Attribution(case, *pair, ComparisonResult.INCONCLUSIVE, reason)
+            return Attribution(*names, ComparisonResult.INCONCLUSIVE, reason)
     limits = replace(case.limits, timeout=min(case.limits.timeout, depth.patience or case.limits.timeout))
     task = runner.progress.task(f"attribute  {case.name}")
     comparison = _Comparison(runner, task, replace(case, limits=limits), ir, pair, toolchains, repository, kernel)
@@ -96,12 +97,12 @@ def attribute(
         raise
     finally:
         task.finish()
-    return replace(found, case=case, seconds=round(time.monotonic() - started, 2))
+    return replace(found, seconds=round(time.monotonic() - started, 2))
 
 
 def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
     """Return the answer if there is nothing to compare."""
-    answer = Attribution(good.case, good, bad, ComparisonResult.INCONCLUSIVE)
+    answer = Attribution(good.case.name, good.revision, bad.revision, ComparisonResult.INCONCLUSIVE)
     for probe in (good, bad):
         if isinstance(probe.outcome, Untestable):
             reason = f"{probe.revision.name} cannot be tested: {probe.outcome.reason}"
@@ -131,6 +132,8 @@ class _Comparison:
     ) -> None:
         self.runner, self.task, self.case, self.ir, self.probes = runner, task, case, ir, probes
         self.toolchains, self.repository, self.kernel = toolchains, repository, kernel
+        outcome = probes[1].outcome
+        self.failure = outcome.failure if isinstance(outcome, Failed) else None
         self.compiles = self.printed = 0
         self._lock = threading.Lock()  # guards the two counts: both sides run at the same time
         self.notes: list[str] = []
@@ -144,35 +147,38 @@ class _Comparison:
                 self.notes.append(f"no difference of operations or types persists, so {what} were compared as well")
                 good, bad, found = self._followed(finer)
         status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
-        if status is ComparisonResult.SAME and isinstance(self.probes[1].outcome, Failed):
+        if status is ComparisonResult.SAME and self.failure:
             status = ComparisonResult.FAILING
         persistent, first, decided = (
             self._diverging(located) if located else None for located in (found.persistent, found.first, found.decided)
         )
         if persistent and found.persistent and depth.excerpts:
             persistent = replace(persistent, excerpt=self._excerpt(found.persistent, (good, bad)))
-        failing = _failing_pass(bad, self.probes[1])
+        failing = _failing_pass(bad, self.failure)
         if persistent:
             files = tuple(dict.fromkeys((*persistent.files, *(decided.files if decided else ()))))
         else:
             files = self._files(failing) if failing else ()
         phases = tuple(self._compare_phases()) if depth.phases else ()
+        shared = _reported_bytes(self.failure) or _shared_bytes(bad, found.bad)
         return Attribution(
-            self.case,
-            *self.probes,
+            self.case.name,
+            self.probes[0].revision,
+            self.probes[1].revision,
             status,
+            failure=self.failure,
             failing=failing,
-            function=(found.good, found.bad),
+            function={"good": found.good, "bad": found.bad},
             persistent=persistent,
             first=first,
             decided=decided,
             one_sided=found.one_sided,
             phases=phases,
-            shared=(_shared_bytes(good, found.good), _reported_bytes(self.probes[1]) or _shared_bytes(bad, found.bad)),
+            shared_memory_bytes={"good": _shared_bytes(good, found.good), "bad": shared},
             files=files,
             notes=tuple(self.notes),
             compiles=self.compiles,
-            printed=self.printed,
+            printed_bytes=self.printed,
         )
 
     def _followed(self, words: Vocabulary) -> tuple[Trace, Trace, FollowedDivergence]:
@@ -184,10 +190,9 @@ class _Comparison:
 
     def _finer(self, words: Vocabulary) -> Iterator[tuple[str, Vocabulary]]:
         """Yield what else to compare, in which words, if no difference persists and the bad side compiles."""
-        outcome = self.probes[1].outcome
-        if isinstance(outcome, Failed) and outcome.failure.stage in (Stage.RUN, Stage.COMPARE, Stage.BENCHMARK):
+        if self.failure and self.failure.stage in (Stage.RUN, Stage.COMPARE, Stage.BENCHMARK):
             yield "constants and attributes", replace(words, detailed=True)
-        elif isinstance(outcome, Failed):
+        elif self.failure:
             return
         yield "computations of sizes and offsets", replace(words, bookkeeping=None)
 
@@ -266,8 +271,7 @@ class _Comparison:
 
     def _phases(self) -> tuple[str, ...]:
         """Return the phases that both have, up to the failing one or the last one of the case."""
-        outcome = self.probes[1].outcome
-        last = (outcome.failure.phase if isinstance(outcome, Failed) else None) or self.case.phase
+        last = (self.failure.phase if self.failure else None) or self.case.phase
         good, bad = (self.ir.phases(toolchain, last) for toolchain in self.toolchains)
         return tuple(phase for phase in good if phase in bad)
 
@@ -306,28 +310,25 @@ class _Comparison:
 
     def _failing_operation(self) -> str | None:
         """Return the operation that the failure names, unless it is a function."""
-        outcome = self.probes[1].outcome
-        name = outcome.failure.details.get("op") if isinstance(outcome, Failed) else None
+        name = self.failure.details.get("op") if self.failure else None
         return name if isinstance(name, str) and name not in self.ir.words.functions else None
 
     def _failure_text(self) -> str:
         """Return the parts of the failure that may name a function."""
-        outcome = self.probes[1].outcome
-        if not isinstance(outcome, Failed):
+        if self.failure is None:
             return ""
-        return " ".join([outcome.failure.headline, *(str(value) for value in outcome.failure.details.values())])
+        return " ".join([self.failure.headline, *(str(value) for value in self.failure.details.values())])
 
 
 def _ended_early(trace: Trace, execution: Execution) -> bool:
     return trace.failed is not None or execution.ending is not Ending.EXITED
 
 
-def _failing_pass(trace: Trace, probe: Probe) -> PassName | None:
+def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
     """Return the innermost pass that failed, from the dumps or as a crash names it."""
     if trace.failed is not None:
         return trace.failed.after
-    name = probe.outcome.failure.failing_pass if isinstance(probe.outcome, Failed) else None
-    return PassName(name) if name else None
+    return PassName(failure.failing_pass) if failure and failure.failing_pass else None
 
 
 def _only_changed(trace: Trace, aligned: AlignedPass) -> str | None:
@@ -349,9 +350,8 @@ def _printed_state(trace: Trace, function: str | None, state: FunctionState | No
     return known[-1] if known else state
 
 
-def _reported_bytes(probe: Probe) -> int | None:
+def _reported_bytes(failure: Failure | None) -> int | None:
     """Return the shared memory that the compiler itself says is too much."""
-    failure = probe.outcome.failure if isinstance(probe.outcome, Failed) else None
     used = failure.details.get("bytes_used") if failure and failure.failure_class == "shared-memory-overflow" else None
     return used if isinstance(used, int) and used > 0 else None
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
 from triage.classify import FailingPass
 from triage.mlir.ir_reader import PassName
-from triage.model.case import Case
-from triage.model.outcome import Cause, Failed, Failure, Probe
+from triage.model.outcome import Cause, Failure
 from triage.model.revision import Revision
 
 
@@ -102,92 +101,53 @@ class PhaseComparison:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Which pass makes the difference between two compilers.
+    """Which pass makes the difference between two compilers."""
 
-    Attributes:
-        reason: Why the comparison is inconclusive.
-        failing: The innermost pass that fails on the bad side.
-        function: The function that was followed, by its name on each side; None for the whole program.
-        persistent: The pass after which the two never become equal again.
-        first: An earlier pass whose difference later passes undo.
-        decided: A later pass that makes different choices, such as tile sizes.
-        one_sided: The passes that changed IR on one side only.
-        shared: Bytes of shared memory of the function before its buffers become pointers, on each side; None if unknown.
-        files: Source files that a commit search should suspect.
-        printed: Bytes of IR that the compiles printed.
-        cause: Why one side could not be tested.
-    """
-
-    case: Case
-    good: Probe
-    bad: Probe
+    case: str
+    good: Revision
+    bad: Revision
     status: ComparisonResult
     reason: str | None = None
+    """Why the comparison is inconclusive."""
+    cause: Cause | None = None
+    """Why one side could not be tested."""
+    failure: Failure | None = None
+    """The failure of the bad side."""
     failing: PassName | None = None
-    function: tuple[str | None, str | None] = (None, None)
+    """The innermost pass that fails on the bad side."""
+    function: Mapping[str, str | None] = field(default_factory=dict)
+    """The function that was followed, by its name on each side; None for the whole program."""
     persistent: DivergingPass | None = None
+    """The pass after which the two never become equal again."""
     first: DivergingPass | None = None
+    """An earlier pass whose difference later passes undo."""
     decided: DivergingPass | None = None
+    """A later pass that makes different choices, such as tile sizes."""
     one_sided: tuple[PassName, ...] = ()
+    """The passes that changed IR on one side only."""
     phases: tuple[PhaseComparison, ...] = ()
-    shared: tuple[int | None, int | None] = (None, None)
+    shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
+    """Of the function, before its buffers become pointers, on each side; None if unknown."""
     files: tuple[str, ...] = ()
+    """Source files that a commit search should suspect."""
     notes: tuple[str, ...] = ()
     compiles: int = 0
-    printed: int = 0
+    printed_bytes: int = 0
+    """The IR that the compiles printed."""
     seconds: float = 0.0
-    cause: Cause | None = None
 
     JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
-        **dict.fromkeys(("case", "good", "bad", "failing", "function", "one_sided", "shared", "cause")),
-        "case_name": "case",
-        "good_revision": "good",
-        "bad_revision": "bad",
-        "functions": "function",
+        **dict.fromkeys(("cause", "failing", "one_sided")),
         "persistent": "pass",
         "first": "earlier",
         "passes": "suspect_passes",
         "files": "suspect_files",
-        "printed": "printed_bytes",
     }
-    JSON_PROPERTIES: ClassVar = (
-        *("case_name", "good_revision", "bad_revision", "failure", "failing_pass", "functions", "first_phase", "passes"),
-        "shared_memory_bytes",
-    )
-
-    @property
-    def case_name(self) -> str:
-        """The name of the case."""
-        return self.case.name
-
-    @property
-    def good_revision(self) -> Revision:
-        """The good toolchain."""
-        return self.good.revision
-
-    @property
-    def bad_revision(self) -> Revision:
-        """The bad toolchain."""
-        return self.bad.revision
+    JSON_PROPERTIES: ClassVar = ("failing_pass", "first_phase", "passes")
 
     @property
     def failing_pass(self) -> str | None:
-        """The name of the innermost pass that fails on the bad side."""
         return self.failing.name if self.failing else None
-
-    @property
-    def functions(self) -> Mapping[str, str | None]:
-        """The function that was followed, by its name on each side."""
-        return dict(zip(("good", "bad"), self.function, strict=True))
-
-    @property
-    def shared_memory_bytes(self) -> Mapping[str, int | None]:
-        """Shared memory of the function on each side."""
-        return dict(zip(("good", "bad"), self.shared, strict=True))
-
-    @property
-    def failure(self) -> Failure | None:
-        return self.bad.outcome.failure if isinstance(self.bad.outcome, Failed) else None
 
     @property
     def first_phase(self) -> str | None:
@@ -203,7 +163,7 @@ class Attribution:
 
     @property
     def phase(self) -> str | None:
-        """The phase of the likeliest suspect; None if unknown."""
+        """The phase of the likeliest suspect."""
         return next((FailingPass(suspect.name, suspect.argument).phase for suspect in self.suspects), None)
 
     @property

@@ -136,7 +136,7 @@ def pipeline_commits(repository: Repository, passes: Sequence[str], old: str, ne
 
 
 def _summary(found: Attribution) -> str:
-    good, bad = found.good.revision.name, found.bad.revision.name
+    good, bad = found.good.name, found.bad.name
     how = "diverge after" if found.status is ComparisonResult.DIVERGES else "are the same up to"
     files = f" ({', '.join(found.files)})" if found.files else ""
     return f"{good} and {bad} {how} {' and '.join(found.passes)}{files}"

@@ -212,7 +212,7 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         status=found.status.value,
         pass_=found.suspects[0].name if found.suspects else None,
         phase=found.phase,
-        function=found.function[1],
+        function=found.function.get("bad"),
         files=list(found.files[:10]),
         page=f"attribution/{slug(cluster.case)}/{page.name}",
     )

@@ -21,18 +21,18 @@ _MAX_NAMES = 6
 def attribution_document(found: Attribution) -> Document:
     """Show the pass after which two compilers diverge, with the IR of both."""
     answer = sentence(found)
-    blocks: list[Block] = [Paragraph([Span(found.case.name, "strong"), ": ", answer]), Facts(list(_facts(found)))]
+    blocks: list[Block] = [Paragraph([Span(found.case, "strong"), ": ", answer]), Facts(list(_facts(found)))]
     if found.phases:
         blocks.append(_phase_table(found))
     excerpt = found.persistent.excerpt if found.persistent else None
     if excerpt:
         lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
-        good, bad = found.good.revision.name, found.bad.revision.name
+        good, bad = found.good.name, found.bad.name
         title = f"IR after {found.passes[0]}: - {good}, + {bad}"
         blocks += [Heading(title, 3), Code("\n".join(lines[:_MAX_LINES]), "diff")]
         if len(lines) > _MAX_LINES or excerpt.cut:
             blocks.append(Paragraph(Span("the rest is left out", "dim")))
-    return Document(f"{found.case.name}: {answer}", blocks)
+    return Document(f"{found.case}: {answer}", blocks)
 
 
 def write_attribution(found: Attribution, folder: Path) -> Path:
@@ -45,7 +45,7 @@ def write_attribution(found: Attribution, folder: Path) -> Path:
 
 def sentence(found: Attribution) -> str:
     """Return the answer in one sentence, without the case's name."""
-    good, bad = found.good.revision.name, found.bad.revision.name
+    good, bad = found.good.name, found.bad.name
     match found.status:
         case ComparisonResult.DIVERGES:
             return f"{good} and {bad} diverge after {found.passes[0]}"
@@ -62,15 +62,15 @@ def sentence(found: Attribution) -> str:
 
 
 def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
-    yield "good", revision_text(found.good.revision)
-    yield "bad", revision_text(found.bad.revision)
+    yield "good", revision_text(found.good)
+    yield "bad", revision_text(found.bad)
     if found.failure:
         yield "failure", failure_text(found.failure, 400)
         failing = found.failing.name if found.failing else found.failure.failing_pass
         if where := ", ".join(part for part in (found.failure.phase, failing) if part):
             yield "fails in", where
-    if found.function[1]:
-        yield "function", found.function[1]
+    if function := found.function.get("bad"):
+        yield "function", function
     if found.first_phase:
         yield "phase", f"{found.first_phase} is the first whose output differs in meaning"
     for name, diverging in (("pass", found.persistent), ("then", found.decided), ("earlier", found.first)):
@@ -79,11 +79,15 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
             yield from (("" if number else "right after it", text) for number, text in enumerate(_differences(diverging)))
     for number, path in enumerate(found.files):
         yield "" if number else "source", path
-    if any(found.shared):
-        good, bad = ("an unknown number of" if count is None else str(count) for count in found.shared)
-        yield "shared memory", f"{good} bytes on {found.good.revision.name}, {bad} bytes on {found.bad.revision.name}"
+    if any(found.shared_memory_bytes.values()):
+        counts = (found.shared_memory_bytes[side] for side in ("good", "bad"))
+        good, bad = ("an unknown number of" if count is None else str(count) for count in counts)
+        yield "shared memory", f"{good} bytes on {found.good.name}, {bad} bytes on {found.bad.name}"
     yield from (("note", note) for note in found.notes)
-    yield "cost", f"{plural(found.compiles, 'compile')}, {found.printed / (1 << 20):.1f} MiB of IR read, {found.seconds:.1f} s"
+    yield (
+        "cost",
+        f"{plural(found.compiles, 'compile')}, {found.printed_bytes / (1 << 20):.1f} MiB of IR read, {found.seconds:.1f} s",
+    )
 
 
 def _differences(diverging: DivergingPass) -> Iterator[str]:
@@ -99,13 +103,13 @@ def _differences(diverging: DivergingPass) -> Iterator[str]:
 
 def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
     text = f"{diverging.name}{f' ({diverging.argument})' if diverging.argument else ''}"
-    if diverging.function and diverging.function != found.function[1]:
+    if diverging.function and diverging.function != found.function.get("bad"):
         text += f" on {diverging.function}"
     if diverging is found.first:
         text += " (later passes undo this difference)"
-    for side, probe in ((diverging.good, found.good), (diverging.bad, found.bad)):
+    for side, revision in ((diverging.good, found.good), (diverging.bad, found.bad)):
         if side is None:
-            text += f"; on {probe.revision.name} it does not run here or changes nothing"
+            text += f"; on {revision.name} it does not run here or changes nothing"
     return text
 
 
