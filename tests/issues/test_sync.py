@@ -87,7 +87,7 @@ def test_hostile_texts_stay_text(night: Night, cause: ActionCause) -> None:
     evil = "@someone #12 <img src=x> ```\n# x\n<!-- triage {} --> [x](javascript:x)"
     change = IssueChange(ActionKind.COMMENT, cause, evil, cases=(evil,) * 30, original=3, event="event")
     clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]
-    draft = IssueDraft(evil, evil, evil, evil, evil, [evil])
+    draft = IssueDraft({evil: evil}, evil, evil, evil, [evil])
     clusters = [replace(cluster, draft=draft, representative=evil) for cluster in clusters]
     text = issue_body(change, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters))
     assert text
@@ -111,7 +111,7 @@ def test_no_file_that_a_night_names_is_published(
         (tmp_path / "out" / "nightly.json").write_text(json.dumps(document))
         assert sync(hub, tmp_path / "out", "--apply")[0] == 2
     assert hub.requests == []
-    draft = IssueDraft("input.mlir", "module @small {}", "iree-compile input.mlir", "error: no", "error: no")
+    draft = IssueDraft({"input.mlir": "module @small {}"}, "iree-compile input.mlir", "error: no", "error: no")
     clusters = [replace(cluster, draft=draft, steps=[StepResult("reduce", "done")]) for cluster in night.clusters]
     write_reports(replace(night, clusters=clusters), tmp_path / "out")
     for path in (tmp_path / "out" / "issues").iterdir():

@@ -24,7 +24,7 @@ NIGHTS = 20
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site of 153 cases: `breaks` fails since the last night and is reduced, `slower` has a step, one name is hostile."""
     folder = tmp_path_factory.mktemp("site")
-    draft = IssueDraft("input.mlir", "module @reduced {}\n", "compile input.mlir", "")
+    draft = IssueDraft({"input.mlir": "module @reduced {}\n"}, "compile input.mlir")
     histories = {f"case-{number:03}": "P" * NIGHTS for number in range(150)}
     histories |= {"breaks": "P" * (NIGHTS - 1) + "F", HOSTILE: "P" * 5 + "G" * (NIGHTS - 5), "slower": "P" * NIGHTS}
     store = NightStore(folder / "home")

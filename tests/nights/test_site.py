@@ -49,7 +49,7 @@ def data_of(out: Path, name: str) -> Any:
 def out(tmp_path: Path) -> Path:
     """A site with a hostile case, a failure with everything that an investigation finds, and one that is gone."""
     store = NightStore(tmp_path / "home")
-    draft = IssueDraft("input.mlir", f"module {{}} // {HOSTILE}", HOSTILE, HOSTILE)
+    draft = IssueDraft({"input.mlir": f"module {{}} // {HOSTILE}"}, HOSTILE, HOSTILE)
     for record in nights({"breaks": "PPF", "fixed": "GGP", HOSTILE: "PPP"}):
         hostile = case_result(HOSTILE, "F", failure=failure(HOSTILE, HOSTILE), summary=HOSTILE)
         cases = [hostile if case.case == HOSTILE else case for case in record.cases]

@@ -153,9 +153,8 @@ class Divergence:
 class IssueDraft:
     """What the draft of an issue shows of the reduced program. Reports render it, and read no file to do so."""
 
-    file: str
-    program: str | None
-    """The text of the program; None where it is too long to paste."""
+    files: dict[str, str | None]
+    """The program, and the files that the command needs, by name; null for one that is too long to paste."""
     command: str
     error: str = ""
     """The line of the output that names the failure."""

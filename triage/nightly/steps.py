@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -245,14 +246,16 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         raise NoResult(result.reason)
     reproducer = reproducer_of(setting.runner, result, setting.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
-    program = reproducer.reduction.program or ""
     install = [f"pip install {reproducer.compile.requirement}"] if reproducer.compile.requirement else []
-    line = shlex.join(json.loads((folder / RECORD).read_text("utf-8"))["command"])
+    words = json.loads((folder / RECORD).read_text("utf-8"))["command"]
+    files: dict[str, str | None] = {reproducer.compile.source: reproducer.reduction.program or ""}
+    for word in words:
+        if word not in files and re.fullmatch(r"[\w-]+\.py", word) and (folder / word).is_file():
+            files[word] = (folder / word).read_text("utf-8")
     headline = reproducer.failure.headline
     draft = IssueDraft(
-        file=reproducer.compile.source,
-        program=program if len(program) <= _LONGEST_PROGRAM else None,
-        command="\n".join([*install, line]),
+        files={name: text if len(text or "") <= _LONGEST_PROGRAM else None for name, text in files.items()},
+        command="\n".join([*install, shlex.join(words)]),
         error=next((found for found in reproducer.output.splitlines() if headline in found), headline)[:_OUTPUT_WIDTH],
         output=_trimmed(reproducer.output),
         unneeded=[flag.text for flag in cluster.case.flags if flag not in result.small.flags],

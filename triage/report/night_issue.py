@@ -58,11 +58,12 @@ def program_blocks(cluster: FailureCluster) -> list[Block]:
     draft = cluster.draft
     if draft is None:
         return []
-    program: list[Block] = [Paragraph("The program is too long to paste here.")]
-    if draft.program is not None:
-        language = _LANGUAGES.get(Path(draft.file).suffix, "")
-        program = [Paragraph(Span(draft.file, "code")), Code(draft.program, language)]
-    return [*program, Code(draft.command, "sh")]
+    blocks: list[Block] = []
+    for name, text in draft.files.items():
+        blocks.append(Paragraph([Span(name, "code"), "" if text is not None else " is too long to paste here."]))
+        if text is not None:
+            blocks.append(Code(text, _LANGUAGES.get(Path(name).suffix, "")))
+    return [*blocks, Code(draft.command, "sh")]
 
 
 def folded_blocks(cluster: FailureCluster) -> list[Block]:
@@ -98,7 +99,8 @@ def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
         sentence.append(f", between {cluster.release_culprit.before.name} and {cluster.release_culprit.after.name}")
     fix = cluster.fix
     if fix and fix.before and fix.after:
-        sentence += [f"; fixed in {revision_text(fix.after)}", *_compare(night.compiler, fix.before, fix.after)]
+        verb = "fixed in" if fix.status is Answer.CULPRIT else "passes again with"
+        sentence += [f"; {verb} {revision_text(fix.after)}", *_compare(night.compiler, fix.before, fix.after)]
     return [*sentence, "."]
 
 
@@ -118,9 +120,8 @@ def evidence_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
     works = [Span(remedy.text, "code") for remedy in cluster.remedies[:3]]
     if works:
         yield "workaround", [part for work in works for part in (", or ", work)][1:]
-    tried = [step for step in cluster.steps if step.status == "failed"]
-    for step in tried:
-        yield "tried", f"{step.step}: {step.reason}"
+    for step in (step for step in cluster.steps if step.status == "failed"):
+        yield "tried", f"{step.reason} ({step.step})"
     if cluster.draft and cluster.draft.unneeded:
         yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
 
