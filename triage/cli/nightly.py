@@ -33,7 +33,6 @@ from triage.cli.options import (
 from triage.cli.screen import print_stderr
 from triage.execution.results import forecast
 from triage.execution.scheduler import ProbeJob
-from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
@@ -167,8 +166,7 @@ def publish(night: Night, output: str, *, github: bool) -> None:
 
 def exit_of(night: Night) -> Exit:
     """Return the exit code of a night: FOUND for a new failure, else why cases could not be tested, else OK."""
-    is_slower = bool(night.slower) or any(row.verdict is Pace.SLOWER for row in night.run_times)
-    if any(case.counts for case in night.cases) or (night.strict and (is_slower or night.unexpected_passes)):
+    if any(case.counts for case in night.cases) or (night.strict and (night.slower or night.unexpected_passes)):
         return Exit.FOUND
     results = (result for case in night.cases for result in (case.baseline, case))
     code = exit_for_results((result.status, result.cause) for result in results)

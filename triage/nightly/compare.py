@@ -1,14 +1,15 @@
-"""Compare a case's probe on the new toolchain with its probe on the baseline: pure functions."""
+"""Compare probes on the new toolchain with those on the baseline, and group new failures: pure functions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from triage.execution.judge import status_of
 from triage.model.case import Case, InputKind
 from triage.model.execution import Stage
-from triage.model.outcome import FAILING, PASSING, Compiled, Failed, Outcome, Probe, Status, Untestable
-from triage.nightly.result import CaseChangeKind, CaseResult, ProbeResult
+from triage.model.outcome import FAILING, PASSING, Compiled, Failed, Probe, Status, Untestable
+from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, ProbeResult, cluster_id
 from triage.recipes.expectations import expectation_for
 
 
@@ -29,7 +30,8 @@ def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:
     """Return the result of one case of a night."""
-    case, old, own = new.case, probe_result(baseline), probe_result(new)
+    case, old, own, here = new.case, probe_result(baseline), probe_result(new), Path.cwd()
+    source = case.source.absolute()
     expectation = expectation_for(case, new.version, own.failure) if case.expect else None
     return CaseResult(
         **vars(own),
@@ -38,7 +40,7 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
         suite=suite_of(case),
         compiler=case.compiler,
         summary=case.summary,
-        source=str(_below_here(case.source)),
+        source=str(source.relative_to(here) if source.is_relative_to(here) else source),
         target=case.target,
         stages=list(stages_of(case)),
         change=compare(old, own),
@@ -50,19 +52,41 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
 def probe_result(probe: Probe) -> ProbeResult:
     """Return the result of a case on one toolchain."""
     measured, outcome = probe.measured, probe.outcome
+    failed = outcome.failure if isinstance(outcome, Failed) else None
     times = {"compile_seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds, "peak_rss_mb": measured.peak_rss_mb}
     return ProbeResult(
         status=status_of(probe),
-        stage=_stage(probe.case, outcome),
-        failure=None if isinstance(outcome, Compiled) else outcome.failure,
-        reason=outcome.reason if isinstance(outcome, Untestable) else None,
+        stage=stages_of(probe.case)[-1] if isinstance(outcome, Compiled) else failed.stage if failed else None,
+        failure=outcome.failure,
+        reason=outcome.reason,
         cause=outcome.cause if isinstance(outcome, Untestable) else None,
-        flaky=isinstance(outcome, Failed) and outcome.flaky,
+        flaky=outcome.flaky,
         cached=probe.cached,
         foreign=probe.foreign,
         metrics={name: value for name, value in {**times, **measured.metrics}.items() if value or name not in times},
-        warnings=list(outcome.warnings) if isinstance(outcome, Compiled) else [],
+        warnings=list(outcome.warnings),
     )
+
+
+def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
+    """Return a cluster for each new failure signature, the most frequent first."""
+    groups: dict[str, list[CaseResult]] = {}
+    for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
+        if case.counts and case.failure:
+            groups.setdefault(case.failure.signature, []).append(case)
+    clusters = []
+    for signature, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
+        origins = [origin for case in members for origin in case.bisections if origin.after]
+        cluster = FailureCluster(
+            signature=signature,
+            cases=[case.case for case in members],
+            id=cluster_id(signature),
+            failure=members[0].failure,
+            culprit=next((origin for origin in origins if origin.brought_failure), None),
+            fix=next((origin for origin in origins if not origin.brought_failure), None),
+        )
+        clusters.append(cluster)
+    return clusters
 
 
 def suite_of(case: Case) -> str:
@@ -79,18 +103,3 @@ def stages_of(case: Case) -> tuple[Stage, ...]:
     compared = (Stage.COMPARE,) if case.run.expected or case.run.reference else ()
     measured = (Stage.BENCHMARK,) if case.run.measured else ()
     return (*importing, Stage.COMPILE, Stage.RUN, *compared, *measured)
-
-
-def _stage(case: Case, outcome: Outcome) -> Stage | None:
-    match outcome:
-        case Compiled():
-            return stages_of(case)[-1]
-        case Failed(failure=failure):
-            return failure.stage
-        case _:
-            return None
-
-
-def _below_here(path: Path) -> Path:
-    absolute, here = path.absolute(), Path.cwd()
-    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute

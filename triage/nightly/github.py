@@ -23,7 +23,6 @@ PUBLIC_API = "https://api.github.com"
 _RETRIES = 5
 _PATIENCE = 90  # seconds; a rate limit that lasts longer is reported instead of waited for
 _ATTEMPTS = 3  # to open an issue or to write a comment
-_REPEATS = 300  # issues or comments in a row that were read before: the server's pages do not end
 _BODY = 65_000  # characters; GitHub takes 65,536
 _LIMITS = (403, 429)
 _UNREADABLE = (BadAttributeException, ValueError, TypeError, KeyError, AttributeError, RuntimeError)  # of PyGithub
@@ -82,10 +81,10 @@ class GitHubIssues:
         """
         with self._errors("read the issues"):
             tracked = []
-            for issue in _each(self._repository.get_issues(state="all", labels=[self._label])):
+            for issue in self._repository.get_issues(state="all", labels=[self._label]):
                 marker = None if "/pull/" in issue.html_url else marker_in(issue.body or "")
-                if marker is None or not self._is_ours(issue):
-                    continue
+                if marker is None or issue.number in self._issues or not self._is_ours(issue):
+                    continue  # an issue is on two pages where another one was opened meanwhile
                 self._issues[issue.number] = issue
                 without = _tracked(issue, marker)
                 events = self._events(issue) if issue.comments and needs_comments(without) else frozenset[str]()
@@ -163,7 +162,7 @@ class GitHubIssues:
         return self._login is None or (written.user is not None and str(written.user.login).lower() == self._login)
 
     def _events(self, issue: Issue) -> frozenset[str]:
-        events = (event_in(comment.body or "") for comment in _each(issue.get_comments()) if self._is_ours(comment))
+        events = (event_in(comment.body or "") for comment in issue.get_comments() if self._is_ours(comment))
         return frozenset(event for event in events if event)
 
     @contextmanager
@@ -178,19 +177,6 @@ class GitHubIssues:
         except (RequestException, HTTPError, *_UNREADABLE) as error:
             why = str(error)[:200] or type(error).__name__
             raise EnvironmentFailure(f"cannot {action} of {self._repository_name} on {self._host}: {why}") from error
-
-
-def _each(pages: Any) -> Iterator[Any]:
-    """Yield each issue or comment once. A page that repeats an earlier one is read over; pages that never end are an error."""
-    seen: set[int] = set()
-    repeats = 0
-    for item in pages:
-        repeats = repeats + 1 if item.id in seen else 0
-        if repeats > _REPEATS:
-            raise RuntimeError("the server repeats its pages")
-        if item.id not in seen:
-            seen.add(item.id)
-            yield item
 
 
 def _tracked(issue: Issue, marker: Marker) -> TrackedIssue:

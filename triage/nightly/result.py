@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from hashlib import blake2b
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -36,9 +36,6 @@ class CaseChangeKind(StrEnum):
     UNEXPECTED_PASS = "unexpected-pass"  # noqa: S105 - it passes although its recipe expects a failure
     FLAKY = "flaky"  # its state changes without a change of the compiler
     UNTESTABLE = "untestable"
-
-
-NEW_FAILURES = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)  # these fail a night
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +104,7 @@ class CaseResult(ProbeResult):
     @property
     def counts(self) -> bool:
         """Whether it is a new failure that fails the night."""
-        return self.change in NEW_FAILURES
+        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
     @property
     def changed_failure(self) -> Failure | None:
@@ -208,9 +205,11 @@ class InvestigationSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeChange:
-    """The CPU time of a case's compiles, or the time of its runs, on both toolchains in turn."""
+    """A time of a case on both toolchains, measured in turn."""
 
     case: str
+    measured: Literal["compile", "run"] = "run"
+    """CPU time of compiles, or wall time of runs."""
     function: str | None = None
     """The function that was run; null for compiles, and for a program that is run as a whole."""
     baseline_seconds: float | None = None
@@ -254,10 +253,8 @@ class Night:
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
-    compile_times: list[TimeChange] = field(default_factory=list)
-    """Compiles that were measured again."""
-    run_times: list[TimeChange] = field(default_factory=list)
-    """With --bench."""
+    times: list[TimeChange] = field(default_factory=list)
+    """Of compiles that took much longer, and with --bench of runs."""
     stopped: str | None = None
     """Why it ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
@@ -318,9 +315,8 @@ class Night:
 
     @property
     def slower(self) -> list[TimeChange]:
-        """Compiles that are slower, the slowest first."""
-        rows = (row for row in self.compile_times if row.verdict is Pace.SLOWER)
-        return sorted(rows, key=lambda row: -(row.ratio or 0))
+        """Compiles and runs that are slower, the slowest first."""
+        return sorted((row for row in self.times if row.verdict is Pace.SLOWER), key=lambda row: -(row.ratio or 0))
 
     @property
     def stages(self) -> dict[str, dict[str, int]]:
@@ -357,27 +353,6 @@ class Night:
 def cluster_id(signature: str) -> str:
     """Return the id of a failure, the same in every night."""
     return blake2b(signature.encode("utf-8", "replace"), digest_size=6).hexdigest()
-
-
-def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
-    """Return a cluster for each new failure signature, the most frequent first."""
-    groups: dict[str, list[CaseResult]] = {}
-    for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
-        if case.counts and case.failure:
-            groups.setdefault(case.failure.signature, []).append(case)
-    clusters = []
-    for signature, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
-        origins = [origin for case in members for origin in case.bisections if origin.after]
-        cluster = FailureCluster(
-            signature=signature,
-            cases=[case.case for case in members],
-            id=cluster_id(signature),
-            failure=members[0].failure,
-            culprit=next((origin for origin in origins if origin.brought_failure), None),
-            fix=next((origin for origin in origins if not origin.brought_failure), None),
-        )
-        clusters.append(cluster)
-    return clusters
 
 
 @cache

@@ -19,9 +19,9 @@ from triage.execution.statistics import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
 from triage.model.outcome import FAILING, PASSING, Failed, Probe
-from triage.nightly.compare import case_result
+from triage.nightly.compare import case_result, clusters_of
 from triage.nightly.origin import OriginFinder, finder_between
-from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult, TimeChange, clusters_of
+from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.nightly.times import compile_times, run_times
 from triage.toolchains.home import disk_errors, write_whole
@@ -50,8 +50,7 @@ class NightRun:
     total: int = 0
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)  # by case and revision
     _results: dict[str, CaseResult] = field(default_factory=dict)
-    _compile_times: dict[str, TimeChange] = field(default_factory=dict)
-    _run_times: dict[str, list[TimeChange]] = field(default_factory=dict)
+    _times: dict[str, list[TimeChange]] = field(default_factory=dict)
     _logs: dict[tuple[str, str], str] = field(default_factory=dict)
     _by_name: dict[str, Case] = field(init=False)
     _started: float = field(default_factory=time.monotonic)
@@ -96,8 +95,7 @@ class NightRun:
             scope=self.scope,
             cases=[self._with_logs(result) for result in results],
             clusters=clusters_of(results),
-            compile_times=list(self._compile_times.values()),
-            run_times=[row for rows in self._run_times.values() for row in rows],
+            times=[row for rows in self._times.values() for row in rows],
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=[case.name for case in self.cases if case.name not in self._results],
             strict=self.strict,
@@ -123,8 +121,8 @@ class NightRun:
             if result.passes_on_both and 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY:
                 times = compile_times(self.runner, self.case(result.case), *self.refs)
                 if times and times.baseline_seconds and times.seconds:
-                    self._compile_times[result.case] = times
-                    self._add_metrics(result.case, {"cpu_seconds": times.baseline_seconds}, {"cpu_seconds": times.seconds})
+                    metrics = {"cpu_seconds": times.baseline_seconds}, {"cpu_seconds": times.seconds}
+                    self._add_times(result.case, [times], *metrics)
 
     def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
         """Make probes and compare those of cases that are probed on both toolchains."""
@@ -161,8 +159,7 @@ class NightRun:
             if not result.passes_on_both or not (case.benchmarks or case.run):
                 continue
             found = run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget)
-            self._run_times[case.name] = found.rows
-            self._add_metrics(case.name, *found.metrics)
+            self._add_times(case.name, found.rows, *found.metrics)
 
     def finder(self, repo: Path | None = None, project_file: Path | None = None) -> OriginFinder:
         """Return what bisects cases between both toolchains. repo: a clone of the compiler, to search its commits."""
@@ -180,14 +177,11 @@ class NightRun:
                 bisections = [found] if isinstance(found, Bisection) else found
                 self._results[case.name] = replace(result, bisections=bisections)
                 continue
-            times = self._compile_times.get(case.name)
-            if times and times.verdict is Pace.SLOWER:
-                origin = self._guarded(case, partial(finder.find_slower, case, None, budget))
-                self._compile_times[case.name] = replace(times, bisection=origin)
-            rows = self._run_times.get(case.name, [])
+            rows = self._times.get(case.name, [])
             for number, row in enumerate(rows):
                 if row.verdict is Pace.SLOWER:
-                    origin = self._guarded(case, partial(finder.find_slower, case, row.function or "", budget))
+                    function = None if row.measured == "compile" else row.function or ""
+                    origin = self._guarded(case, partial(finder.find_slower, case, function, budget))
                     rows[number] = replace(row, bisection=origin)
 
     def _guarded(self, case: Case, bisect: Callable[[], T]) -> T | Bisection:
@@ -208,16 +202,15 @@ class NightRun:
             outcome = self.runner.internal_error(f"the report of {new.case.name}", error)
             return case_result(replace(old, outcome=outcome), replace(new, outcome=outcome))
 
-    def _add_metrics(self, name: str, old: dict[str, float], new: dict[str, float]) -> None:
-        """Add metrics of both toolchains to a case, and the verdict that says most: slower before faster."""
-        result = self._results[name]
-        times = self._compile_times.get(name)
-        paces = [row.verdict for row in (*self._run_times.get(name, []), *([times] if times else []))]
+    def _add_times(self, name: str, rows: list[TimeChange], old: dict[str, float], new: dict[str, float]) -> None:
+        """Add times and metrics of both toolchains to a case, and the verdict that says most: slower before faster."""
+        result, times = self._results[name], self._times.setdefault(name, [])
+        times += rows
         self._results[name] = replace(
             result,
             metrics={**result.metrics, **new},
             baseline=replace(result.baseline, metrics={**result.baseline.metrics, **old}),
-            pace=next((pace for pace in (Pace.SLOWER, Pace.FASTER) if pace in paces), None),
+            pace=next((pace for pace in (Pace.SLOWER, Pace.FASTER) if pace in {row.verdict for row in times}), None),
         )
 
     def _with_logs(self, result: CaseResult) -> CaseResult:

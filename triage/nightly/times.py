@@ -50,6 +50,7 @@ def compile_times(
             break
     return TimeChange(
         case=case.name,
+        measured="compile",
         baseline_seconds=median(old),
         seconds=median(new),
         ratio=round(compared.ratio if compared else median(new) / median(old), 2),

@@ -88,7 +88,9 @@ def _warnings(night: Night) -> Iterator[str]:
         yield command("warning", partial_text(night), title="Partial night")
     if night.slower:
         names = ", ".join(row.case for row in night.slower[:_NAMES])
-        yield command("warning", f"{plural(len(night.slower), 'compile')} slower: {names}", title="Slower compiles")
+        yield command(
+            "warning", f"{plural(len(night.slower), 'compile or run', 'compiles or runs')} slower: {names}", title="Slower"
+        )
 
 
 def _relative(path: Path, workspace: Path) -> str:

@@ -23,6 +23,7 @@ from triage.report.night_phrases import (
     origin_parts,
     origin_spans,
     origin_text,
+    pace_text,
     partial_text,
     pass_text,
     path_text,
@@ -82,8 +83,8 @@ def night_junit(night: Night) -> str:
     """Return a JUnit suite with a test case for each case, and for each measured time."""
     clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
     cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
-    cases += [_time_case("run", row, strict=night.strict) for row in night.run_times]
-    cases += [_time_case("compile", row, strict=night.strict) for row in night.slower]
+    times = (row for row in night.times if row.measured == "run" or row.verdict is Pace.SLOWER)
+    cases += [_time_case(row, strict=night.strict) for row in times]
     cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
     title = f"triage {night.toolchain.name} against {night.baseline.name}"
     return junit_text(title, cases, {"partial": night.stopped} if night.stopped else {})
@@ -107,7 +108,7 @@ def night_markdown(night: Night, longest: int = LONGEST) -> Markdown:
 
 def night_screen(night: Night) -> Document:
     """Return what a terminal shows, at most 40 lines: regressions first, the verdict last."""
-    tail = [Paragraph(Span(f"{time_name(row)}: {times_text(row)}", "warning")) for row in [*night.slower, *night.run_times][:6]]
+    tail = [Paragraph(Span(f"{time_name(row)}: {times_text(row)}", "warning")) for row in night.times[:6]]
     if passes := night.unexpected_passes:
         hint = "`triage expect update` removes their known failures"
         tail.append(Paragraph(Span(f"{plural(len(passes), 'unexpected pass', 'unexpected passes')}: {hint}", "warning")))
@@ -167,7 +168,7 @@ def night_document(night: Night, rows: int) -> Document:
         if step.status != "done"
     ]
     blocks += _folded("Steps without a result", ("case", "step", "status", "reason", "command"), steps, rows)
-    blocks += list(_time_tables(night, rows))
+    blocks += _time_table(night, rows)
     columns = ("stage or suite", "passed", "failed", "not tested", "rate")
     suites = [[name, *map(str, row.values()), rate_text(row["passed"], row["failed"])] for name, row in night.suites.items()]
     stages = [
@@ -263,37 +264,30 @@ def _folded(title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]]
     return [Details(title, _table(columns, rows, most))] if rows else []
 
 
-def _time_tables(night: Night, most: int) -> Iterator[Block]:
-    """Yield the measured compiles whose time changed or may have changed, and all measured runs."""
+def _time_table(night: Night, most: int) -> list[Block]:
+    """Return all measured compiles and runs."""
     cases = {case.case: case for case in night.cases}
-    compiles = [row for row in night.compile_times if row.verdict in (Pace.SLOWER, Pace.NOISY)]
-    for title, changes in (("Slower compiles (CPU time)", compiles), ("Run times", night.run_times)):
-        rows: list[list[Inline]] = []
-        for row in changes:
-            case = cases.get(row.case)
-            metrics: list[Inline] = [""] * 3
-            if case and changes is night.run_times:
-                forms = {"dispatches": "{:g}".format, "artifact_bytes": size_text, "run_peak_mb": "{:.0f} MiB".format}
-                metrics = [metric_text(case, name, form) for name, form in forms.items()]
-            times = [time_text(value) if value else "-" for value in (row.baseline_seconds, row.seconds)]
-            since = origin_text(row.bisection) if row.bisection else ""
-            verdict = row.verdict.value if row.verdict else f"not measured, {row.reason}"
-            rows.append([Span(time_name(row), "code"), *times, ratio_text(row), verdict, *metrics, since])
-        names = night.baseline.name, night.toolchain.name
-        columns = ("case", *names, f"ratio, {CONFIDENCE:.1%} interval", "verdict", "dispatches", "size", "peak memory", "since")
-        if rows:
-            yield Heading(title)
-            yield from _table(columns, rows, most)
+    forms = {"dispatches": "{:g}".format, "artifact_bytes": size_text, "run_peak_mb": "{:.0f} MiB".format}
+    rows: list[list[Inline]] = []
+    for row in night.times:
+        case = cases.get(row.case) if row.measured == "run" else None
+        metrics = [metric_text(case, name, form) if case else "" for name, form in forms.items()]
+        times = [time_text(value) if value else "-" for value in (row.baseline_seconds, row.seconds)]
+        since = origin_text(row.bisection) if row.bisection else ""
+        rows.append([_code(time_name(row)), row.measured, *times, ratio_text(row), pace_text(row), *metrics, since])
+    ends = night.baseline.name, night.toolchain.name, f"ratio, {CONFIDENCE:.1%} interval"
+    columns = ("case", "measured", *ends, "verdict", "dispatches", "size", "peak memory", "since")
+    return [Heading("Times"), *_table(columns, rows, most)] if rows else []
 
 
-def _time_case(what: str, row: TimeChange, *, strict: bool) -> SuiteCase:
+def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
     """Report a time as a test case, which fails when it is slower and that counts as a failure."""
-    name, group, text = f"{what} time of {time_name(row)}", row.case.partition("[")[0], times_text(row)
+    name, group, text = f"{row.measured} time of {time_name(row)}", row.case.partition("[")[0], times_text(row)
     if row.verdict is None and row.reason is not None:
         return SuiteCase(name, group, 0.0, skipped=row.reason)
     if row.bisection:
         text += f"\n{origin_text(row.bisection)}"
-    failed = (f"the {what} is slower", "slower", text) if strict and row.verdict == Pace.SLOWER else None
+    failed = (f"the {row.measured} is slower", "slower", text) if strict and row.verdict == Pace.SLOWER else None
     return SuiteCase(name, group, row.seconds or 0.0, failed=failed, output=text)
 
 

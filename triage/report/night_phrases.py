@@ -106,7 +106,7 @@ def reduced_text(cluster: FailureCluster) -> str:
 
 
 def time_name(row: TimeChange) -> str:
-    """Return the case and its function."""
+    """Return the case and its function, if one was run."""
     return f"{row.case}, {row.function}" if row.function else row.case
 
 
