@@ -6,7 +6,6 @@ import json
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import yaml
 
@@ -47,28 +46,25 @@ def edit_json_lists(path: str, text: str, edits: Mapping[str, ListEdit]) -> str:
     lists = {key.value: value for key, value in root.value}
     changes: list[Change] = []
     for name, edit in edits.items():
-        if name not in lists and edit.add:
-            start = root.value[-1][0].start_mark.index  # a key in front of the last one needs no other comma
-            indent = text[_line_start(text, start) : start]
-            entries = ",".join(f"\n{indent * 2}{json.dumps(entry, ensure_ascii=False)}" for entry in sorted(edit.add))
-            changes.append((start, start, f"{json.dumps(name)}: [{entries}\n{indent}],\n{indent}"))
-        elif name in lists:
+        new = {entry: json.dumps(entry, ensure_ascii=False) for entry in sorted(edit.add)}
+        if name in lists:
             values = [item.value for item in lists[name].value]
-            kept = {index for index, value in enumerate(values) if value not in edit.remove}
+            kept = [index for index, value in enumerate(values) if value not in edit.remove]
             is_sorted = values == sorted(values)
-            added = [
-                (bisect_left(values, entry) if is_sorted else len(values), json.dumps(entry, ensure_ascii=False))
-                for entry in sorted(set(edit.add) - set(values))
-            ]
-            if added or len(kept) < len(values):
-                changes += edit_list(path, text, lists[name], kept, added)
+            places = {entry: bisect_left(values, entry) if is_sorted else len(values) for entry in new if entry not in values}
+            if places or len(kept) < len(values):
+                added = [(place, new[entry]) for entry, place in places.items()]
+                changes.append(edit_list(path, text, lists[name], kept, added))
+        elif new:
+            start = root.value[-1][0].start_mark.index  # a key in front of the last one needs no other comma
+            indent = text[text.rfind("\n", 0, start) + 1 : start]
+            entries = ",".join(f"\n{indent * 2}{entry}" for entry in new.values())
+            changes.append((start, start, f"{json.dumps(name)}: [{entries}\n{indent}],\n{indent}"))
     return apply(text, changes)
 
 
-def edit_list(
-    path: str, text: str, node: yaml.SequenceNode, kept: Collection[int], added: Sequence[tuple[int, str]]
-) -> list[Change]:
-    """Return the changes that edit a list.
+def edit_list(path: str, text: str, node: yaml.SequenceNode, kept: Collection[int], added: Sequence[tuple[int, str]]) -> Change:
+    """Return the change that edits a list. Comments above an entry, except the first, belong to it.
 
     Args:
         path: Of the file, for an error.
@@ -76,54 +72,34 @@ def edit_list(
         node: The list.
         kept: The numbers of the entries that stay.
         added: New entries as text, each with the number of the entry that it comes in front of.
+
+    Raises:
+        BadFiles: Comments stand between entries that share a line.
     """
-    spans = [(item.start_mark.index, end_of(item)) for item in node.value]
-    starts = [node.start_mark.line if node.flow_style else -1, *(item.start_mark.line for item in node.value)]
-    if not (kept or added) or not spans or any(first == second for first, second in pairwise(starts)):
-        return [_rewritten(path, text, node, kept, added)]
-    plain, newline = json_as_yaml(text) if node.flow_style else text, "\r\n" if "\r\n" in text else "\n"
-    prefix = text[_line_start(text, spans[0][0]) : spans[0][0]]
-    order = sorted([*((index, 1, "") for index in kept), *((index, 0, entry) for index, entry in added)])
-    rest = plain[spans[-1][1] :].lstrip()
-    trailing = rest.startswith(",")
-    changes = [
-        (_line_start(text, start), line_end(text, end) + 1, "") for index, (start, end) in enumerate(spans) if index not in kept
-    ]
-    for number, (index, is_old, entry) in enumerate(order):
-        comma = bool(node.flow_style) and (trailing or number < len(order) - 1)
-        if not is_old:
-            at = line_end(text, spans[index - 1][1]) + 1 if index else _line_start(text, spans[0][0])
-            line = prefix + entry + "," * comma
-            changes.append((at, at, line + newline) if at <= len(text) else (at, at, newline + line))
-            continue
-        end = spans[index][1]
-        after = end + len(plain[end:]) - len(plain[end:].lstrip())
-        has_comma = plain[after : after + 1] == ","
-        if comma and not has_comma:
-            changes.append((end, end, ","))
-        elif has_comma and node.flow_style and not comma:
-            changes.append((after, after + 1, ""))
-    return changes
+    lines = [node.start_mark.line if node.flow_style else -1, *(item.start_mark.line for item in node.value)]
+    emptied = not (kept or added or node.flow_style)  # YAML needs brackets then
+    if emptied or len(lines) == 1 or len(set(lines)) < len(lines):
+        return _on_one_line(path, text, node, kept, added)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    begin = done = text.rfind("\n", 0, node.value[0].start_mark.index) + 1
+    prefix = text[begin : node.value[0].start_mark.index]  # the dash of YAML, too
+    comma, entries = False, []
+    for index, item in enumerate(node.value):
+        end = end_of(item)
+        after = line_end(text, end) + 1
+        before, behind = text[done:end], text[end:after].rstrip("\r\n") + newline
+        comma = bool(node.flow_style) and behind.lstrip().startswith(",")
+        if index in kept:
+            entries.append((index, 1, before, behind.lstrip()[1:] if comma else behind))
+        done = after
+    entries = sorted([*entries, *((index, 0, prefix + entry, newline) for index, entry in added)])
+    written = [before + "," * bool(node.flow_style) + behind for *_, before, behind in entries]
+    if entries and node.flow_style and not comma:  # the last one had none
+        written[-1] = entries[-1][2] + entries[-1][3]
+    return begin, min(done, len(text)), "".join(written)
 
 
-def end_of(node: yaml.Node) -> int:
-    """Return the position behind a value, without the comments and blank lines that follow it."""
-    if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
-        return int(node.end_mark.index)
-    return end_of(node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1])
-
-
-def line_end(text: str, position: int) -> int:
-    """Return the end of the line with this position."""
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
-
-
-def _line_start(text: str, position: int) -> int:
-    return text.rfind("\n", 0, position) + 1
-
-
-def _rewritten(
+def _on_one_line(
     path: str, text: str, node: yaml.SequenceNode, kept: Collection[int], added: Sequence[tuple[int, str]]
 ) -> Change:
     """The list written again: one that is or becomes empty, or has several entries on a line."""
@@ -138,6 +114,19 @@ def _rewritten(
         return len(text[:start].rstrip()), end, f" {line}"  # behind the colon of the key
     if node.start_mark.column + len(line) <= _WIDTH:
         return start, end, line
-    before = text[_line_start(text, start) : start]
-    indent = before[: len(before) - len(before.lstrip())]
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    indent = line[: len(line) - len(line.lstrip())]
     return start, end, "[" + ",".join(f"\n{indent * 2 or '  '}{entry}" for entry in entries) + f"\n{indent}]"
+
+
+def end_of(node: yaml.Node) -> int:
+    """Return the position behind a value, without the comments and blank lines that follow it."""
+    if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
+        return int(node.end_mark.index)
+    return end_of(node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1])
+
+
+def line_end(text: str, position: int) -> int:
+    """Return the end of the line with this position."""
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end

@@ -76,7 +76,7 @@ def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: i
     for key, (kept, added) in edited.items():
         node = nodes.get(key)
         if isinstance(node, yaml.SequenceNode) and (added or len(kept) < len(node.value)):
-            edits += edit_list(str(path), updated, node, kept, [(len(node.value), entry) for entry in added])
+            edits.append(edit_list(str(path), updated, node, kept, [(len(node.value), entry) for entry in added]))
         elif added:
             before = "" if not updated or updated.endswith("\n") or edits else "\n"
             name = key if _PLAIN_KEY.fullmatch(key) else yaml_text(key)
