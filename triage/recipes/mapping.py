@@ -18,7 +18,6 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from triage.model.errors import BadFiles
@@ -187,56 +186,47 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
             document.report(place, _message(details, loc, kind), at_key=at_key)
 
 
-_EXTRA = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, and of a dataclass
-_WANTED = {
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "dict_type": "a mapping",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "string_type": "one value",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number",
-    "int_type": "a whole number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "finite_number": "a number",
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-}
-
-
 def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     """What is wrong, and what to write."""
-    value = details["input"]
-    keys = [part for part in loc if isinstance(part, str)]
-    key = keys[-1] if keys else ""
-    at = max((index for index, part in enumerate(loc) if part == key), default=0)
-    owner = _model_at(loc[:at], kind)
+    value, error = details["input"], details.get("ctx", {})
+    key = next((part for part in reversed(loc) if isinstance(part, str)), "")
+    owner = _model_at(loc[: loc.index(key)] if key else (), kind)
     fields = {field.alias or name: field for name, field in owner.model_fields.items()} if owner else {}
+    examples = fields[key].examples if key in fields else None
+    example = f"{key}: {yaml_text(examples[0])}" if examples else f"{key}: …"
     match details["type"]:
-        case "missing":
-            return f'the key "{key}" is missing: add `{_example(key, fields)}`.'
-        case "extra_forbidden" | "unexpected_keyword_argument":
-            if key == "<<":
-                return "merge keys (<<) are not supported; write the keys out."
-            return f'"{key}" is not a key here{did_you_mean(key, fields)} Keys: {", ".join(fields) or "see the documentation"}.'
         case "value_error":
-            return str(details["ctx"]["error"])
+            return str(error["error"])
+        case "missing":
+            return f'the key "{key}" is missing: add `{example}`.'
+        case "extra_forbidden" | "unexpected_keyword_argument" if key == "<<":
+            return "merge keys (<<) are not supported; write the keys out."
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            keys = f" Keys: {', '.join(fields)}." if fields else ""
+            return f'"{key}" is not a key here{did_you_mean(key, fields)}{keys}'
         case "literal_error" | "enum":
-            choices = details["ctx"]["expected"]
-            return f'"{value}" is not one of the choices: write {choices}.'
+            return f'"{value}" is not one of the choices: write {error["expected"]}.'
         case "too_short":
             return f'the list of "{key}" is empty: give it values or remove the key.'
-    wanted = _WANTED.get(details["type"], details["msg"].lower().removeprefix("input should be "))
-    wanted = wanted.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+    wanted = details["msg"].removeprefix("Input should be ").partition(",")[0].partition(" or instance")[0]
+    for pydantic_word, word in _WORDS.items():
+        wanted = wanted.replace(pydantic_word, word)
     shape = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, Mapping) else f'"{value}"'
     if not key:
         first = next(iter(fields), "key")
-        return f"the file must be {wanted} of keys such as `{_example(first, fields)}`, not {shape}."
+        return f"the file must be {wanted} of keys such as `{first}: …`, not {shape}."
     subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
-    example = _example(key, fields) if key in fields else f"{key}: [{value}]" if wanted == "a list" else ""
-    return f"{subject} must be {wanted}, not {shape}{f': write `{example}`' if example else ''}."
+    if key not in fields and wanted == "a list":  # a key of the user's own
+        example = f"{key}: [{value}]"
+    return f"{subject} must be {wanted}, not {shape}" + (f": write `{example}`." if not example.endswith("…") else ".")
+
+
+_EXTRA = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, and of a dataclass
+_WORDS = {"valid ": "", "dictionary": "mapping", "string": "single value", "a integer": "a whole number"} | {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "a boolean": "true or false",
+}
 
 
 def _meant(loc: Loc, kind: Any) -> Loc:
@@ -260,8 +250,3 @@ def _models_in(annotation: Any) -> Iterator[type[MappingFormat]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _models_in(argument)
-
-
-def _example(key: str, fields: Mapping[str, FieldInfo]) -> str:
-    field = fields.get(key)
-    return f"{key}: {yaml_text(field.examples[0])}" if field and field.examples else f"{key}: …"
