@@ -77,5 +77,5 @@ def test_only_the_same_failure_counts(tmp_path: Path) -> None:
     assert not asked.fails(draft(["good"]), never)
     assert not asked.fails(draft(["other 1"]), never)
     assert not asked.fails(draft(["other 2"]), never)
-    assert (asked.tally.calls, asked.tally.seconds) == (4, 4.0)
+    assert (asked.calls, asked.seconds) == (4, 4.0)
     assert not list((tmp_path / "drafts").iterdir())

@@ -20,7 +20,7 @@ from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.reduce.engine import minimise, reduce
 from triage.reduce.frontends.text import TextDocument
-from triage.reduce.interestingness import InterestingnessTest, Oracle, Tally
+from triage.reduce.interestingness import InterestingnessTest, Oracle
 from triage.reduce.program import Candidate
 
 CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), Target("llvm-cpu"))
@@ -68,7 +68,7 @@ class FakeOracle(Oracle):
     """Answers as a function does. There is no good toolchain."""
 
     def __init__(self, answer: Callable[[int, threading.Event], bool]) -> None:
-        self.good, self.tally, self.answer = None, Tally(), answer
+        self.good, self.calls, self.cached, self.answer = None, 0, 0, answer
 
     def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
         return self.answer(int(candidate.document.content), cancelled)
@@ -134,7 +134,8 @@ class LinesOracle(Oracle):
     """An oracle over lines. fails, good: the answers of the bad and the good toolchain."""
 
     def __init__(self, fails: Callable[[set[int]], bool], good: Callable[[set[int]], bool]) -> None:
-        self.good, self.tally, self._fails, self._good = cast("Toolchain", object()), Tally(), fails, good
+        self.good, self.calls, self.cached = cast("Toolchain", object()), 0, 0
+        self._fails, self._good = fails, good
 
     def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
         return self._fails(set(left_in(candidate)))

@@ -18,16 +18,13 @@ from triage.cli.options import (
     FailureMatch,
     ForecastOption,
     JobsOption,
-    MetricOption,
     RecipePath,
     SuiteOption,
     format_option,
     rev_option,
 )
-from triage.execution.judge import Metric
 from triage.execution.results import forecast
 from triage.execution.scheduler import ProbeJob
-from triage.model.errors import BadInput
 from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.report.forecast import forecast_document
@@ -46,7 +43,6 @@ def reduce(
     suite_config: SuiteOption = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
     match: Annotated[FailureMatch, typer.Option(help="What counts as the same failure.")] = FailureMatch.SIGNATURE,
-    metric: MetricOption = None,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Compiles before a program counts as passing (default: by how often it fails).")
     ] = None,
@@ -64,11 +60,8 @@ def reduce(
     program, a recipe, a shell script and a README for an issue.
 
     - `triage reduce recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
-
-    - `triage reduce recipes/residual-blocks-gfx942.yaml -t 3.8.0 --good 3.7.1 --metric cpu_seconds`
     """
     context.obj.executor = executor
-    followed = Metric(metric) if metric else None
     chosen = one_case(load_cases([recipe], suite_config), case)
     folder_for(out, chosen)
     with open_runner(context.obj, [chosen], jobs) as runner:
@@ -79,9 +72,7 @@ def reduce(
             remark = "then the candidates; their number depends on the program"
             write_report(output, forecast(runner, planned, remark=remark), forecast_document)
             return Exit.OK
-        if followed == Metric.RUN_SECONDS:
-            raise BadInput("run_seconds cannot be reduced: each step would be measured for a minute; bisect it instead")
-        request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume, followed)
+        request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume)
         reduction, found = reduce_case(runner, request), None
         if reduction.reason is None:
             found = reproducer_of(runner, reduction, bad)

@@ -40,7 +40,7 @@ _OF_COMMAND = {
         "--worse": "the values at --good and --bad show which are worse",
     },
     "reduce": {
-        "--worse": "exchange --good and --toolchain where lower values are worse",
+        "--metric": "write a recipe of `compiler: command` whose command fails where the number is too large",
         "--save-other-failures": "`triage classify` names the failures of a log",
         "--slipped": "`triage classify` names the failures of a log",
     },

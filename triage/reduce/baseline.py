@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from statistics import median
 
 from triage.execution.engine import Engine
-from triage.execution.judge import Match, Metric, rules_of, same_signature, value_of
-from triage.execution.statistics import LEAST, Comparison, Pace, compare_times
+from triage.execution.judge import Match, rules_of
 from triage.execution.task import Naming
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
+from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.result import Reduction
 
@@ -39,16 +37,13 @@ class Baseline:
     again: tuple[Probe, ...] = ()
     """Further compiles of the original."""
     notes: tuple[str, ...] = ()
-    metric: Metric | None = None
-    factor: float = 1.0
-    """How many times larger the metric must be on the bad toolchain."""
     changed: bool = False
     """The good toolchain may fail in another way."""
 
     @property
     def is_portable(self) -> bool:
-        """Whether candidates can be compiled on other machines: nothing is measured or computed here."""
-        return self.metric is None and self.failure.stage is Stage.COMPILE
+        """Whether candidates can be compiled on other machines: nothing is computed here."""
+        return self.failure.stage is Stage.COMPILE
 
     def is_without(self, outcome: Outcome) -> bool:
         """Return whether an outcome on the good toolchain is without the failure, in the way that the original's is."""
@@ -165,42 +160,3 @@ def _of_failure(
     note = f"it fails in {seen} of {_MEASURE} compiles; a program counts as passing after {repeats or needed}"
     seconds = max(probe.measured.seconds for probe in again[-_MEASURE:])
     return Baseline(failure, same, naming, seconds, repeats or needed, probes, tuple(again), notes=(note,))
-
-
-def metric_baseline(engine: Engine, case: Case, bad: Toolchain, good: Toolchain | None, metric: Metric) -> Baseline | Reduction:
-    """Measure the case on both toolchains. A candidate must keep half of the growth, as a factor."""
-    if good is None:
-        return Reduction(case, f"{metric} has no value to compare with; name a toolchain with --good")
-    probes: list[Probe] = []
-    highs: list[float] = []
-    lows: list[float] = []
-    for attempt in range(1 if metric.exact else LEAST):
-        for toolchain, known in ((bad, highs), (good, lows)):
-            probe = engine.trial(case, toolchain, Naming.NEVER, attempt=attempt, here=True)
-            probes.append(probe)
-            value = value_of(probe, metric)
-            if value is None:
-                untestable = probe.outcome if isinstance(probe.outcome, Untestable) else None
-                why = untestable.reason if untestable else "it does not compile"
-                cause = untestable.cause if untestable else Cause.RECIPE
-                return Reduction(case, f"no {metric} on {probe.revision.name}: {why}", cause, tuple(probes[:2]))
-            known.append(max(value, 1e-9))
-    high, low = median(highs), median(lows)
-    compared = compare_times(lows, highs, 0.0) or Comparison(high / low, high / low, high / low, Pace.NOISY)
-    interval = "" if metric.exact else f" [{compared.low:.2f}, {compared.high:.2f}]"
-    values_shown = f"{metric.compared(high):.4g} on {bad.revision.name} and {metric.compared(low):.4g} on {good.revision.name}"
-    words = f"{metric} is {values_shown}, worse by a factor of {compared.ratio:.2f}{interval}"
-    if compared.low < _LEAST:
-        return Reduction(case, f"{words}: not clearly {_LEAST} or more, too little to reduce", probes=tuple(probes[:2]))
-    failure = Failure("metric", "metric", f"metric:{metric}", words)
-    return Baseline(
-        failure,
-        same_signature(failure),
-        Naming.NEVER,
-        probes[0].measured.seconds,
-        repeats=1,
-        probes=tuple(probes[:2]),
-        again=tuple(probes[2:]),
-        metric=metric,
-        factor=math.sqrt(compared.ratio),
-    )

@@ -8,14 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from triage.classify.findings import dispatch_kind
 from triage.execution.engine import Engine
-from triage.execution.judge import value_of
-from triage.execution.statistics import LOOKS, compare_times
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
 from triage.model.outcome import Failed, Failure, Probe, Untestable
@@ -23,20 +21,6 @@ from triage.model.progress import Task
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
 from triage.reduce.program import Candidate, settings_of
-
-_NEAR = 1.25  # a first ratio this far below the wanted one is refused
-_CLEAR = 2.0  # a first ratio this far above it is accepted
-_MOST_ATTEMPTS = LOOKS[2]
-
-
-@dataclass(slots=True)
-class Tally:
-    """The compiles of a reduction, with those of the baseline."""
-
-    calls: int = 0
-    cached: int = 0
-    seconds: float = 0.0
-    """Summed over the compiles."""
 
 
 class Oracle:
@@ -53,7 +37,8 @@ class Oracle:
         """folder: existing folder for the candidates' files."""
         self.bad, self.good = bad, good
         self.notes: list[str] = []
-        self.tally = Tally()
+        self.calls = self.cached = 0
+        self.seconds = 0.0  # summed over the compiles
         self._operation = ""
         self._engine, self._folder, self._baseline = engine, folder, baseline
         self._lock = threading.Lock()
@@ -131,42 +116,10 @@ class Oracle:
     def _count(self, probe: Probe) -> None:
         with self._lock:
             if probe.cached:
-                self.tally.cached += 1
+                self.cached += 1
             elif not isinstance(probe.outcome, Untestable) or probe.measured.seconds:
-                self.tally.calls += 1
-                self.tally.seconds += probe.measured.seconds
-
-
-class GrowthOracle(Oracle):
-    """Accepts a candidate while the baseline's metric is `factor` times as large on the bad toolchain as on the good one.
-
-    A time is measured in turn on both, until the interval of the ratio is on one side of the factor.
-    """
-
-    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
-        """Return whether the metric is still that much larger; a candidate that does not compile has none."""
-        metric, factor = self._baseline.metric, self._baseline.factor
-        assert metric
-        assert self.good
-        low: list[float] = []
-        high: list[float] = []
-        for attempt in range(_MOST_ATTEMPTS):
-            for toolchain, values in ((self.bad, high), (self.good, low)):
-                value = value_of(self._compile(candidate, toolchain, attempt, cancelled), metric)
-                if value is None:
-                    return False
-                values.append(max(value, 1e-9))
-            ratio = min(high) / min(low)
-            if metric.exact or not factor / _NEAR < ratio < factor * _CLEAR:
-                return ratio > factor
-            compared = compare_times(low, high, 0.0) if len(low) in LOOKS else None
-            if compared and not compared.low <= factor <= compared.high:
-                return compared.low > factor
-        return False
-
-    def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
-        """Return True: `fails` compiles on both toolchains."""
-        return True
+                self.calls += 1
+                self.seconds += probe.measured.seconds
 
 
 def line_of(failure: Failure) -> int | None:
@@ -243,7 +196,7 @@ class InterestingnessTest:
         """Show the progress. activity: the pass that runs."""
         self._activity = activity
         size = f"{self.best.document.size} {self.best.document.unit}s, " if self.best else ""
-        calls, cached = self.oracle.tally.calls, self.oracle.tally.cached
+        calls, cached = self.oracle.calls, self.oracle.cached
         self._task.describe(f"reduce  {activity}  {size}{calls} compiles, {cached} cache hits")
 
     def close(self) -> None:

@@ -208,8 +208,6 @@ def _replayed(signature: str, probe: Probe) -> ReplayedVersion:
     state, reason, cause = ReplayState.FIXED, None, None
     if isinstance(outcome, Untestable):
         state, reason, cause = ReplayState.UNTESTABLE, outcome.reason, outcome.cause
-    elif signature.startswith("metric:"):  # a number that another machine measured
-        state, reason = ReplayState.UNTESTABLE, "it records a number that grew, and that is not measured again"
     elif failure:
         state = ReplayState.REPRODUCES if failure.signature == signature else ReplayState.CHANGED
     return ReplayedVersion(probe.revision, state, failure, reason, probe.measured.seconds, probe.cached, cause)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
-from triage.execution.judge import Match, Metric, MetricThreshold, same_signature, same_wrong_result, value_of
+from triage.execution.judge import Match, same_signature, same_wrong_result
 from triage.execution.mlir_tools import Reader
 from triage.execution.scheduler import ProbeJob
 from triage.execution.scratch import Scratch
@@ -24,14 +23,14 @@ from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
-from triage.reduce.baseline import Baseline, baseline, metric_baseline
+from triage.reduce.baseline import Baseline, baseline
 from triage.reduce.engine import Frontend, reduce, run_pass
 from triage.reduce.frontends.mlir.document import Checker
 from triage.reduce.frontends.mlir.frontend import mlir_frontend
 from triage.reduce.frontends.python import python_frontend
 from triage.reduce.frontends.syntax_tree import parse_program
 from triage.reduce.frontends.text import text_frontend
-from triage.reduce.interestingness import GrowthOracle, InterestingnessTest, Oracle, line_of
+from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
 from triage.reduce.program import Candidate, settings_of
 from triage.reduce.result import Reduction, ReductionFolder, SizeChange, setting_changes
 from triage.reduce.run_oracle import RunOracle
@@ -95,8 +94,6 @@ class ReductionRequest:
     repeats: int | None = None
     """Compiles of a candidate before it counts as passing (default: by how often the case fails)."""
     resume: bool = False
-    metric: Metric | None = None
-    """The number that grew, when nothing fails."""
     changed: bool = False
     """The case fails on the good toolchain too, in another way, as candidates may."""
 
@@ -106,11 +103,8 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
     started = time.monotonic()
     bad = runner.registry.obtain(request.bad)
     good = runner.registry.obtain(request.good) if request.good else None
-    if metric := request.metric:
-        start = metric_baseline(runner, replace(request.case, run=None), bad, good, metric)
-    else:
-        match = partial(_match_of, request.match)
-        start = baseline(runner, request.case, bad, good, match, request.repeats, changed=request.changed)
+    match = partial(_match_of, request.match)
+    start = baseline(runner, request.case, bad, good, match, request.repeats, changed=request.changed)
     if isinstance(start, Reduction):
         return start
     if start.failure.stage is Stage.COMPILE:
@@ -191,8 +185,6 @@ class _Reducer:
             results = self.folder.path / "results"
             self.oracle = RunOracle(runner, candidates, bad, good, start, values, references, results)
             self.final_passes = (*self.final_passes, values.simplify_values)
-        elif start.metric:
-            self.oracle = GrowthOracle(runner, candidates, bad, good, start)
         else:
             self.oracle = Oracle(runner, candidates, bad, good, start)
         task = runner.progress.task(f"reduce  {case.name}", total=None)
@@ -260,7 +252,7 @@ class _Reducer:
             why = "the reduced program does not fail in the same way when it is probed in full"
             return Reduction(asked, why, probes=self.start.probes)
         _, content, probes, failure = min(forms, key=lambda form: form[0])  # of equal ones the most readable
-        tally, was, now = self.oracle.tally, original.document, candidate.document
+        was, now = original.document, candidate.document
         return Reduction(
             small=case,
             probes=probes,
@@ -272,11 +264,11 @@ class _Reducer:
             unit=now.unit,
             lines=SizeChange(_lines(was.content), _lines(content)),
             bytes=SizeChange(len(was.content), len(content)),
-            oracle_calls=tally.calls,
-            cached=tally.cached,
+            oracle_calls=self.oracle.calls,
+            cached=self.oracle.cached,
             invalid=self.test.invalid,
             seconds=round(time.monotonic() - started, 2),
-            compile_seconds=round(tally.seconds, 2),
+            compile_seconds=round(self.oracle.seconds, 2),
             notes=(*self.start.notes, *self.notes, *self.oracle.notes),
             changes=tuple(setting_changes(asked, case)),
         )
@@ -288,13 +280,6 @@ class _Reducer:
         refs = {ref.revision.name: ref for ref in (*registry.installed_releases(small.compiler), *asked)}
         jobs = [ProbeJob(small, ref) for ref in refs.values()]
         probes = {probe.revision.name: probe for probe in self.runner.probe_all(jobs, "probe the reduced program")}
-        if request.metric:
-            assert self.oracle.good
-            values = [value_of(probes[toolchain.revision.name], request.metric) for toolchain in (self.bad, self.oracle.good)]
-            # The reduced program counts as failing above the geometric mean of the two toolchains' values.
-            threshold = MetricThreshold(request.metric, math.sqrt(math.prod(value or 0.0 for value in values)))
-            again = {name: partial(self.runner.probe, small, ref, fresh=True) for name, ref in refs.items()}
-            probes = {name: threshold.read(probes[name], again[name]) for name in refs}
         return tuple(probes[name] for name in refs)
 
     def _same_failure(self, probes: tuple[Probe, ...]) -> Failure | None:

@@ -28,7 +28,6 @@ from triage.toolchains.home import disk_errors
 
 ISSUE = "issue.md"
 _SCRIPT = "repro.sh"
-METRIC = "metric"  # failure class of a number that grew
 _WRONG = {Stage.RUN: "then fails when it runs", Stage.COMPARE: "then computes a wrong result"}
 _LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
 _OUTPUT_LINES = 40
@@ -66,7 +65,6 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         "case": case,
         "failure": failure,
         "bad": reproducer.bad.revision,
-        "measured": failure.failure_class == METRIC,
         "wrong": _WRONG.get(failure.stage),
         "headline": headline_text(failure, 400),
     }
@@ -99,8 +97,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
             "memory": _size(case.limits.memory),
             "output": case.limits.output != Limits().output and _size(case.limits.output),
             "env": _env(case),
-            # A recipe cannot expect that a number grew.
-            "expect": [window for window in expectations(probes) if window.failure != METRIC],
+            "expect": expectations(probes),
         },
         _SCRIPT: {
             "call": call,

@@ -40,7 +40,7 @@ _VALUES = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Subsc
 def python_frontend(case: Case) -> Frontend:
     """Return the frontend for a program that Python can parse."""
     if kernel_of(case):  # small sizes compile faster
-        passes: tuple[Pass, ...] = (shrink_constexprs, *_PROGRAM_PASSES, drop_parameters, drop_options, drop_hints)
+        passes: tuple[Pass, ...] = (shrink_constexprs, *_PROGRAM_PASSES, drop_parameters, drop_options)
         return Frontend(_open, passes, (inline_constexprs, shrink_numbers))
     return Frontend(_open, _PROGRAM_PASSES, (shrink_numbers, drop_flags))
 
@@ -127,21 +127,6 @@ def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
     }
 
 
-def drop_keywords(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-    """Drop keyword arguments, decorators and docstrings."""
-    items: list[ast.AST] = []
-    kernel = kernel_function(candidate)
-    for node in ast.walk(tree_of(candidate)):
-        match node:
-            case ast.Call(keywords=keywords):
-                items += keywords
-            case ast.FunctionDef(decorator_list=decorators):
-                items += decorators if node is not kernel or len(decorators) > 1 else []
-            case ast.Expr(value=ast.Constant(value=str())):
-                items.append(node)
-    return minimise(candidate, items, lambda kept: with_edits(candidate, dict.fromkeys(set(items) - set(kept))), test)
-
-
 @greedily
 def take_parts(candidate: Candidate) -> Iterator[Candidate]:
     """Replace an expression by a part of it, the largest first."""
@@ -221,20 +206,6 @@ def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.argum
     return ast.arguments(first, plain, arguments.vararg, keyword, [None] * len(keyword), arguments.kwarg, [])
 
 
-def drop_hints(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-    """Drop the hints about arguments that the failure does not need."""
-    kernel = kernel_of(candidate.case)
-    if kernel is None:
-        return candidate
-    items = [(name, hint) for name, hints in kernel.hints.items() for hint in hints]
-
-    def build(kept: Sequence[tuple[str, str]]) -> Candidate:
-        left = {name: {hint: kernel.hints[name][hint] for of, hint in kept if of == name} for name, _ in kept}
-        return Candidate(candidate.document, replace(candidate.case, spec=replace(kernel, hints=left)))
-
-    return minimise(candidate, items, build, test)
-
-
 @greedily
 def shrink_constexprs(candidate: Candidate) -> Iterator[Candidate]:
     """Halve constexprs as often as possible: all, those with the same value, then single ones."""
@@ -261,4 +232,4 @@ def shrink_numbers(candidate: Candidate) -> Iterator[Candidate]:
         yield with_edits(candidate, {node: ast.Constant(value // 2) for node in nodes})
 
 
-_PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, open_blocks, inline_names, drop_keywords, take_parts)
+_PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, open_blocks, inline_names, take_parts)
