@@ -21,7 +21,7 @@ from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.night import write_night
-from triage.report.nights import PrunedNights, nights_document, stored_nights
+from triage.report.nights import listed, nights_document
 from triage.toolchains.home import open_home, write_whole
 
 if TYPE_CHECKING:  # numpy is slow to import
@@ -77,7 +77,7 @@ def list_nights(output: Annotated[str, format_option()] = "text") -> Exit:
     """List stored nights, the oldest first."""
     store = open_nights()
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    write_report(output, stored_nights(sorted_nights(store), size), nights_document)
+    write_report(output, listed(sorted_nights(store), size), nights_document)
     return Exit.OK
 
 
@@ -116,8 +116,8 @@ def prune_nights(
         Paragraph(f"night {number}: {night.started}, {night.toolchain.name}") for number, night in stored if number in doomed
     ]
     store.remove(doomed)
-    shape = PrunedNights(sorted(doomed), len(stored) - len(doomed))
-    write_answer(output, shape, [*removed, Paragraph(f"{plural(len(doomed), 'night')} removed, {shape.kept} kept")])
+    answer = {"removed": sorted(doomed), "kept": len(stored) - len(doomed)}
+    write_answer(output, answer, [*removed, Paragraph(f"{plural(len(doomed), 'night')} removed, {answer['kept']} kept")])
     return Exit.OK
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # numpy is slow to import
     from triage.nightly.history import NightsHistory
 
 _NO_NAMES: Mapping[Path, str] = {}
-_HEAD, _TAIL = 120, 280  # lines of a log that are shown
+_LINES, _BEFORE = 400, 20  # lines of a log that are shown, and those before the root cause
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,10 @@ class LogExcerpt:
     toolchain: str
     command: str
     lines: list[str]
-    """The beginning and the end."""
     root: int | None
     """Index of the line with the root cause, if it is known."""
     left_out: int
-    """Number of lines between the beginning and the end."""
+    """Number of lines before and after these."""
 
 
 @dataclass(frozen=True)
@@ -208,16 +207,12 @@ def stored_log(store: NightStore, history: NightsHistory, row: int) -> LogExcerp
 
 
 def excerpt(text: str, line: int | None, toolchain: str, command: str) -> LogExcerpt:
-    """Return the lines of a log to show, with those around the root cause. line: its number, from 1."""
+    """Return the lines of a log from a little before its root cause on; without one, its end. line: its number, from 1."""
     lines = text.rstrip().splitlines()
     root = None if line is None or line > len(lines) else line - 1
-    if len(lines) <= _HEAD + _TAIL:
-        return LogExcerpt(toolchain, command, lines, root, 0)
-    start = 0 if root is None else max(0, root - 20)
-    if root is not None and start > 0:
-        lines, root = lines[start:], root - start
-    shown = lines[:_HEAD] + lines[-_TAIL:] if len(lines) > _HEAD + _TAIL else lines
-    return LogExcerpt(toolchain, command, shown, root, start + len(lines) - len(shown))
+    start = max(0, min(len(lines) - _LINES, len(lines) if root is None else root - _BEFORE))
+    shown = lines[start : start + _LINES]
+    return LogExcerpt(toolchain, command, shown, None if root is None else root - start, len(lines) - len(shown))
 
 
 def _judged(record: Record) -> Outcome:

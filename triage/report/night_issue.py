@@ -30,13 +30,13 @@ def issue_markdown(cluster: FailureCluster, night: Night, *, with_title: bool = 
     """Return the draft, within the size that GitHub accepts. It follows no path of the night."""
 
     def render(shown: int) -> Markdown:
-        document = issue_document(cluster, night, shown)
+        document = issue_draft(cluster, night, shown)
         return document_markdown([*([Heading(document.title, 1)] if with_title else []), *document.blocks])
 
     return Markdown(bounded(render, _CASES, LONGEST))
 
 
-def issue_document(cluster: FailureCluster, night: Night, shown: int) -> Document:
+def issue_draft(cluster: FailureCluster, night: Night, shown: int) -> Document:
     """Return the draft. shown: how many affected cases it names."""
     failure, draft = cluster.failure, cluster.draft
     error = (draft and draft.error) or (headline_text(failure, 400) if failure else cluster.signature)

@@ -1,4 +1,4 @@
-"""Reports of `triage nights`: the list of stored nights, and what was removed."""
+"""The list of stored nights."""
 
 from __future__ import annotations
 
@@ -14,69 +14,49 @@ from triage.report.elements import plural
 
 
 @dataclass(frozen=True)
-class StoredNight:
-    """A stored night. `night` is its number, `cases` counts them by status."""
+class ListedNight:
+    """A stored night in few words."""
 
     night: int
+    """Its number."""
     at: str
     suites: list[str]
     toolchain: Revision
     baseline: Revision
-    cases: dict[str, int]
+    cases: dict[Status, int]
+    """Number of cases by status."""
     partial: bool
 
 
 @dataclass(frozen=True)
-class StoredNights:
+class ListedNights:
     """The stored nights, the oldest first, and the bytes that they take."""
 
-    nights: list[StoredNight]
+    nights: list[ListedNight]
     bytes: int
 
 
-@dataclass(frozen=True)
-class PrunedNights:
-    """The numbers of the nights that were removed, and how many are left."""
-
-    removed: list[int]
-    kept: int
-
-
-def nights_document(result: StoredNights) -> Document:
-    """Show the stored nights."""
-    nights = result.nights
-    if not nights:
-        return Document("Nights", [Paragraph("no nights yet: `triage nightly` stores each one")])
-    rows = [
-        [
-            str(night.night),
-            night.at[:16].replace("T", " "),
-            ", ".join(night.suites),
-            night.toolchain.name,
-            night.baseline.name,
-            *(str(sum(night.cases.get(status, 0) for status in group)) for group in (PASSING, FAILING)),
-            str(night.cases.get(Status.UNTESTABLE, 0)),
-            "partial" if night.partial else "",
-        ]
-        for night in nights
-    ]
-    columns = ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", "")
-    total = Paragraph(f"{plural(len(nights), 'night')}, {result.bytes / 1e6:.1f} MB")
-    return Document("Nights", [Table(columns, rows), total])
-
-
-def stored_nights(nights: Iterable[tuple[int, Night]], size: int) -> StoredNights:
+def listed(nights: Iterable[tuple[int, Night]], size: int) -> ListedNights:
     """Return what is listed of nights with their numbers. size: the bytes that they take."""
-    return StoredNights([_stored(number, night) for number, night in nights], size)
+    rows = []
+    for number, night in nights:
+        suites = sorted({case.suite for case in night.cases})
+        statuses = Counter(case.status for case in night.cases)
+        rows.append(ListedNight(number, night.started, suites, night.toolchain, night.baseline, statuses, night.partial))
+    return ListedNights(rows, size)
 
 
-def _stored(number: int, night: Night) -> StoredNight:
-    return StoredNight(
-        night=number,
-        at=night.started,
-        suites=sorted({case.suite for case in night.cases}),
-        toolchain=night.toolchain,
-        baseline=night.baseline,
-        cases=dict(Counter(case.status.value for case in night.cases)),
-        partial=night.partial,
-    )
+def nights_document(result: ListedNights) -> Document:
+    """Show the stored nights."""
+    if not result.nights:
+        return Document("Nights", [Paragraph("no nights yet: `triage nightly` stores each one")])
+    rows = []
+    for night in result.nights:
+        groups = (PASSING, FAILING, (Status.UNTESTABLE,))
+        counts = [str(sum(night.cases.get(status, 0) for status in group)) for group in groups]
+        names = [", ".join(night.suites), night.toolchain.name, night.baseline.name]
+        began = night.at[:16].replace("T", " ")
+        rows.append([str(night.night), began, *names, *counts, "partial" if night.partial else ""])
+    columns = ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", "")
+    total = Paragraph(f"{plural(len(rows), 'night')}, {result.bytes / 1e6:.1f} MB")
+    return Document("Nights", [Table(columns, rows), total])
