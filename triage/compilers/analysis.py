@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -158,27 +158,24 @@ class Linter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OptionCatalog:
-    """Which of a compiler's own options are tried, by the beginnings of their names.
-
-    Attributes:
-        first: Complete options that are tried before any switch.
-        recomputes: Words in names of options that change the types of computations.
-        backends: Backend -> its own options, which are tried only for it, and first.
-        phases: Failing phase -> options that affect it, nearest first.
-        code_phase: The phase of code generation, whose options are tried for unknown phases.
-        code_phase_prefixes: Beginnings of the names of phases that count as code generation.
-        never: Words in names of options that are never tried.
-        only_true: Words in names of options that are off by default, so that only `true` is tried.
-    """
+    """Which of a compiler's own options are tried, by the beginnings of their names."""
 
     first: tuple[str, ...]
+    """Complete options that are tried before any switch."""
     recomputes: tuple[str, ...]
+    """Words in names of options that change the types of computations."""
     backends: Mapping[str, tuple[str, ...]]
+    """Backend -> its own options, which are tried only for it, and first."""
     phases: Mapping[str, tuple[str, ...]]
+    """Failing phase -> options that affect it, nearest first."""
     code_phase: str
+    """The phase of code generation, whose options are tried for unknown phases."""
     code_phase_prefixes: tuple[str, ...]
+    """Beginnings of the names of phases that count as code generation."""
     never: tuple[str, ...]
+    """Words in names of options that are never tried."""
     only_true: tuple[str, ...]
+    """Words in names of options that are off by default, so that only `true` is tried."""
 
     def is_foreign(self, name: str, backend: str) -> bool:
         """Whether an option belongs to another backend."""
@@ -202,19 +199,13 @@ class RewriteNames:
     affinity: str
 
 
-class RemedyHints(Protocol):
+@dataclass(frozen=True, slots=True)
+class RemedyHints:
     """What one compiler family knows about remedies."""
 
-    @property
-    def options(self) -> OptionCatalog:
-        """The options to try."""
-
-    @property
-    def names(self) -> RewriteNames:
-        """The names for rewrites."""
-
-    def devices_named(self, program: Path) -> frozenset[str]:
-        """Return the devices that a program refers to."""
-
-    def declaring(self, case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
-        """Return the options that declare these devices; None if all are declared or no option can."""
+    options: OptionCatalog
+    names: RewriteNames
+    devices_named: Callable[[Path], frozenset[str]]
+    """Return the devices that a program refers to."""
+    declaring: Callable[[Case, Collection[str]], tuple[str, ...] | None]
+    """Return the options that declare these devices; None if all are declared or no option can."""

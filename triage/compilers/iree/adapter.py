@@ -63,7 +63,7 @@ class Iree(Compiler):
     ir: Part[Ir] = Part("triage.compilers.iree.passes:IreeIr")
     run: Part[Runner] = Part("triage.compilers.iree.runner:IreeRunner")
     lint: Part[Linter] = Part("triage.compilers.iree.lint:IreeLinter")
-    remedies: Part[RemedyHints] = Part("triage.compilers.iree.remedies:IreeRemedyHints")
+    remedies: Part[RemedyHints] = Part("triage.compilers.iree.remedies:remedy_hints")
     recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.iree.command_line:IreeRecipes")
     suites: Part[Suites] = Part("triage.compilers.iree.suite:IreeSuites")
     script = IreeScript()

@@ -9,9 +9,9 @@ from functools import cache
 from importlib.resources import files
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
 from triage.compilers.base import MlirTools
 from triage.compilers.invocation import Invocation, flag_name
@@ -96,23 +96,8 @@ def _printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
 
 @cache
 def _vocabulary() -> Vocabulary:
-    words: dict[str, Any] = yaml.safe_load(files("triage.compilers.iree").joinpath("vocabulary.yaml").read_text("utf-8"))
-    return Vocabulary(
-        functions=frozenset(words["functions"]),
-        executables=frozenset(words["executables"]),
-        inert=frozenset(words["inert"]),
-        bookkeeping=re.compile(words["bookkeeping"]),
-        operations=words["operations"],
-        passes=words["passes"],
-        spellings=tuple((re.compile(pattern), replacement) for pattern, replacement in words["spellings"]),
-        decisions=tuple(words["decisions"]),
-        counts={name: frozenset(operations) for name, operations in words["counts"].items()},
-        allocates=frozenset(words["allocates"]),
-        shared=re.compile(words["shared"]),
-        sources={name: tuple(paths) for name, paths in words["sources"].items()},
-        constants=frozenset(words["constants"]),
-        descriptive=frozenset(words["descriptive"]),
-    )
+    words = yaml.safe_load(files("triage.compilers.iree").joinpath("vocabulary.yaml").read_text("utf-8"))
+    return TypeAdapter(Vocabulary).validate_python(words)
 
 
 _OPERATION = re.compile(r'^\s*(?:%[\w$.:, -]+ = )?"([\w$.-]+)"\(')
