@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from triage.classify import FailingPass
-from triage.execution.cache import SCHEMA_VERSION, Record, ResultCache, key_of, record_json, set_aside_files
+from triage.execution.cache import SCHEMA_VERSION, Record, ResultCache, record_json, set_aside_files
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Captured, Ending, Execution
 
@@ -65,13 +65,6 @@ def test_a_record_that_could_not_be_read_back_is_not_written(tmp_path: Path, num
     store = ResultCache(tmp_path / "e.db", warnings.append)
     store.add(replace(record(), execution=replace(record().execution, seconds=number)))
     assert (store.count(), len(warnings)) == (0, 1)
-
-
-def test_a_key_depends_on_compiler_input_options_and_limits() -> None:
-    base: tuple[str, str, list[str], tuple[float, int]] = ("compiler", "input", ["--a", "--b"], (120.0, 1 << 30))
-    changes = (0, "compiler2"), (1, "input2"), (2, ["--a"]), (2, ["--b", "--a"]), (3, (60.0, 1 << 30)), (3, (120.0, 2 << 30))
-    keys = {key_of(*base)} | {key_of(*base[:at], value, *base[at + 1 :]) for at, value in changes}  # type: ignore[arg-type]
-    assert len(keys) == 7
 
 
 def test_records_of_older_and_newer_versions_are_read(path: Path) -> None:

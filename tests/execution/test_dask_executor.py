@@ -10,6 +10,8 @@ import pytest
 from tests.execution.cluster_lab import Lab, until
 
 pytestmark = pytest.mark.slow
+#: More than goes with a job, and its candidates soon less.
+LINES = "".join(f"line {number} {'x' * 2000}\n" if number != 41 else "this must fail\n" for number in range(60))
 
 
 def test_workers_make_the_probes_and_the_client_keeps_the_facts(lab: Lab) -> None:
@@ -99,3 +101,40 @@ def test_a_scheduler_that_goes_away_ends_the_command(lab: Lab) -> None:
     lab.end("scheduler")
     code, _, stderr = lab.answer(process)
     assert (code, "finished work is cached" in stderr) == (4, True)
+
+
+def reduced(lab: Lab, home: str, executor: str | None = None) -> dict[str, bytes]:
+    """Reduce the input `large`, and return the files of its reproducer."""
+    out, env = lab.folder / f"out-{home}", {"TRIAGE_EXECUTOR": executor} if executor else {}
+    code, answer = lab.triage("reduce", lab.recipe("large"), "-t", f"path:{lab.toolchain}", "--out", out, home=home, **env)
+    assert (code, answer["status"], answer["program"]) == (0, "reduced", "this must fail\n")
+    return {path.name: path.read_bytes() for path in Path(lab.folder, answer["reproducer"]).iterdir()}
+
+
+def test_reduce_on_workers_writes_the_reproducer_that_it_writes_here(lab: Lab) -> None:
+    lab.write(large=LINES)
+    here = reduced(lab, "here", "local")
+    calls = len(lab.calls())
+    lab.worker("first")
+    lab.worker("second")
+    there = reduced(lab, "client")
+    inexact = {"reproducer.json", "README.md", "issue.md"}  # they name times and counts
+    assert there.keys() == here.keys()
+    assert {name: text for name, text in there.items() if name not in inexact} == {
+        name: text for name, text in here.items() if name not in inexact
+    }
+    workers = {call[1] for call in lab.calls()[calls:]}
+    assert len(workers) == 2, "both workers compile, and the client does not"
+    for name in ("first", "second"):
+        left = list((lab.folder / f"home-{name}" / "delivered").rglob("*.txt"))
+        assert not left, "inputs are removed"
+
+
+def test_the_compile_of_a_candidate_ends_when_its_client_is_gone(lab: Lab) -> None:
+    lab.write(large="this must fail\n" + "wait\n" * 3)
+    lab.worker("first")
+    process = lab.start_triage("reduce", lab.recipe("large"), "-t", f"path:{lab.toolchain}")
+    until(lab.calls, "the original is compiled")
+    process.kill()
+    lab.ended(process)
+    until(lambda: not Path("/proc", lab.calls()[0][0]).exists(), "the compiler ends")

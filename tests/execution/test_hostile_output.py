@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from triage.classify import classify_log, diagnose, packaged_rules
+from triage.classify import diagnose, packaged_rules
 from triage.compilers.invocation import reported_facts
 from triage.model.execution import Captured, Ending, Execution
 
@@ -34,13 +32,6 @@ def execution(stdout: str = "", stderr: str = "") -> Execution:
 def test_no_output_raises(text: str) -> None:
     assert diagnose(execution(stderr=text), packaged_rules()).failures
     assert diagnose(execution(stdout=text), packaged_rules()).failures
-
-
-def test_a_million_lines_and_invalid_utf8_are_read(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(b"x\n" * 1_000_000 + b"\xff\xfe\xc3(\x80 error: boom\n")
-    with log.open("rb") as stream:
-        assert classify_log(stream, packaged_rules()) is not None
 
 
 @pytest.mark.parametrize(

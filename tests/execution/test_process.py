@@ -12,12 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from triage.classify import packaged_rules
 from triage.execution.environment import Purpose
 from triage.execution.judge import judge
 from triage.execution.process import Worker, run, run_logged
-from triage.execution.streams import Log
+from triage.execution.streams import Capture, Log
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, Untestable
@@ -39,18 +41,6 @@ def wait_until(condition: Callable[[], bool], timeout: float = 20) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def test_the_execution_holds_the_output_and_the_exit_code(tmp_path: Path) -> None:
-    execution = python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)", tmp_path)
-    assert (execution.ending, execution.exit_code, execution.signal) == (Ending.EXITED, 3, None)
-    assert (execution.stdout.text, execution.stderr.text) == ("out\n", "err\n")
-    assert execution.cpu_seconds > 0
-
-
-def test_a_crash_keeps_its_signal(tmp_path: Path) -> None:
-    execution = python("import os; os.kill(os.getpid(), 11)", tmp_path)
-    assert (execution.ending, execution.signal, execution.exit_code) == (Ending.SIGNALLED, 11, None)
 
 
 def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
@@ -178,3 +168,18 @@ def test_waiting_for_a_worker_ends_with_the_stop() -> None:
             assert isinstance(waiting.exception(timeout=30), Interrupted)
         finally:
             worker.close()
+
+
+@given(st.lists(st.binary(max_size=50).map(lambda data: data.hex().encode()), max_size=30), st.integers(2, 200))
+def test_a_stream_split_anywhere_gives_the_same_capture(pieces: list[bytes], limit: int) -> None:
+    whole = b"".join(pieces)
+    piecewise, at_once = Capture(limit), Capture(limit)
+    for piece in pieces:
+        piecewise.write(piece)
+    at_once.write(whole)
+    assert piecewise.captured() == at_once.captured()
+    captured = at_once.captured()
+    assert len(captured.head) + captured.dropped + len(captured.tail) == len(whole)
+    assert whole.decode().startswith(captured.head)
+    assert whole.decode().endswith(captured.tail)
+    assert len(captured.head) + len(captured.tail) <= limit or not captured.dropped

@@ -45,42 +45,20 @@ def scheduler(
     return Scheduler(obtain, probe, reservation, threading.Event(), jobs, memory_mb)
 
 
-@dataclass
-class Gate:
-    """Compiles that wait until they are let through, and the most that ran at once."""
+def test_jobs_run_together_only_within_the_memory() -> None:
+    together, most = list[str](), list[int]()
+    both = threading.Barrier(2, timeout=PATIENCE)
 
-    together: int  # how many must run at the same time before any ends
-    running: int = 0
-    most: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    full: threading.Event = field(default_factory=threading.Event)
-
-    def __call__(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
-        with self.lock:
-            self.running += 1
-            self.most = max(self.most, self.running)
-            if self.running == self.together:
-                self.full.set()
-        assert self.full.wait(PATIENCE)
-        with self.lock:
-            self.running -= 1
+    def probe(job: ProbeJob, toolchain: Toolchain) -> Probe:
+        together.append(job.case.name)
+        both.wait()
+        most.append(len(together))
+        both.wait()
+        together.remove(job.case.name)
         return compiled(job, toolchain)
 
-
-def names(probes: list[Probe]) -> list[str]:
-    return [probe.case.name for probe in probes]
-
-
-def test_every_job_is_probed_once() -> None:
-    jobs = [job(f"case-{number}", f"1.{number % 3}.0") for number in range(20)]
-    probes = list(scheduler().run(jobs))
-    assert sorted(names(probes)) == sorted(job.case.name for job in jobs)
-
-
-def test_jobs_run_together_only_within_the_memory() -> None:
-    gate = Gate(together=2)
-    assert len(list(scheduler(gate, memory_mb=250.0).run([job(f"case-{number}") for number in range(6)]))) == 6
-    assert gate.most == 2
+    assert len(list(scheduler(probe, memory_mb=250.0).run([job(f"case-{number}") for number in range(6)]))) == 6
+    assert most == [2] * 6
 
 
 @pytest.mark.parametrize(
