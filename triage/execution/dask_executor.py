@@ -89,7 +89,7 @@ def open_cluster(address: str | None, jobs: int | None, engine: Engine) -> Itera
     Leaving the block ends what runs.
 
     Raises:
-        EnvironmentFailure: there is no scheduler, or a worker has other versions.
+        EnvironmentFailure: there is no scheduler, or it has no workers that can run this program.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
     with _started(address, jobs, engine.memory_mb) as place:
@@ -99,8 +99,12 @@ def open_cluster(address: str | None, jobs: int | None, engine: Engine) -> Itera
             raise EnvironmentFailure(f"cannot reach the Dask scheduler {address}: {error}") from error
         plugin = TaskPlugin()
         try:
-            _check_versions(client)
-            client.register_plugin(plugin)
+            if not client.nthreads():
+                raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
+            try:
+                client.register_plugin(plugin)
+            except Exception as error:  # whatever a worker without this program raises
+                raise EnvironmentFailure(f"a worker cannot run {versions()}: {error}") from error
             yield DaskCluster(client, plugin.name, engine)
         finally:
             with suppress(Exception):
@@ -123,21 +127,6 @@ def _started(address: str | None, jobs: int | None, memory_mb: float) -> Iterato
         ) as cluster,
     ):
         yield cluster
-
-
-def _check_versions(client: Client) -> None:
-    try:
-        answers = client.run(versions, on_error="return")
-    except (OSError, TimeoutError) as error:
-        raise EnvironmentFailure(f"the workers do not answer: {error}") from error
-    if not answers:
-        raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
-    for worker, answer in answers.items():
-        if answer != versions():
-            raise EnvironmentFailure(
-                f"worker {worker} has {answer}, and this program is {versions()}; "
-                "start the workers in an environment with the same versions"
-            )
 
 
 @dataclass

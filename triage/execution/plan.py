@@ -16,7 +16,7 @@ from triage.execution.judge import judge_import, rules_of
 from triage.execution.make import AnyOf, Maker
 from triage.execution.onnxruntime_reference import onnxruntime_results
 from triage.execution.process import StopSignal
-from triage.execution.run_task import READS_UNWRITTEN, RunPlanner, RunTask, intact_results
+from triage.execution.run_task import READS_UNWRITTEN, RunTask, intact_results, plan_run
 from triage.execution.task import Naming, Task, untestable
 from triage.model.case import Case, Flag, InputKind, Library, Reference
 from triage.model.errors import TriageError
@@ -35,7 +35,6 @@ class Planner:
     def __init__(self, registry: ToolchainRegistry, compilers: Mapping[str, Compiler], inputs: Inputs, maker: Maker) -> None:
         """Take what obtains toolchains and files, and `maker` for the tasks that other tasks need."""
         self._registry, self._compilers, self._inputs, self._maker = registry, compilers, inputs, maker
-        self.runs = RunPlanner(registry.runtime, registry.home / "values")
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # so that each file is made once
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
@@ -79,7 +78,10 @@ class Planner:
             if isinstance(expected, Untestable):
                 return expected
             spec = replace(spec, expected=expected)
-        return self.runs.plan(case, spec, toolchain, self._compilers[case.compiler].run, libraries)
+        if (runner := self._compilers[case.compiler].run) is None:
+            return Untestable(Cause.TOOLCHAIN, f"{case.compiler} has nothing that runs compiled programs here")
+        values = self._registry.home / "values"
+        return plan_run(case, spec, toolchain, runner, self._registry.runtime, values, libraries)
 
     def _library(self, case: Case, library: Library, toolchain: Toolchain) -> Path | Outcome:
         """Return the compiled file of a library, compiled once for each content, or why there is none."""

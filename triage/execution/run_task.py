@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -162,83 +163,76 @@ class RunTask:
         return {}
 
 
-@dataclass(slots=True)
-class RunPlanner:
-    """Plans the runs of cases. Safe for several threads."""
+def plan_run(
+    case: Case,
+    spec: RunSpec,
+    toolchain: Toolchain,
+    runner: Runner,
+    runtime: Callable[[Toolchain, str], Path],
+    values: Path,
+    libraries: Sequence[Path] = (),
+) -> RunTask | Untestable:
+    """Return a run of a case on a toolchain, or why there is none.
 
-    runtime: Callable[[Toolchain, str], Path]
-    """Returns the folder of a package that belongs to a toolchain."""
-    values: Path
-    """Where files are written that hold values in another form."""
-    _programs: dict[Path, str] = field(default_factory=dict)
-    _found: dict[tuple[Path, Path, bool], Path] = field(default_factory=dict)
+    runtime: the folder of a package that belongs to a toolchain; values: where files are written that hold values in another
+    form; libraries: compiled files, named for their content.
+    """
+    try:
+        root = runtime(toolchain, runner.distribution)
+    except EnvironmentFailure as error:
+        return Untestable(Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT, str(error))
+    places = (root, toolchain.program.parent)
+    program = next(filter(None, (runner.program(place, measured=spec.measured) for place in places)), None)
+    if program is None:
+        return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
+    own = runner.options(case, replace(spec, parameters=()) if spec.parameters else spec)
+    options = tuple(runner.options(case, spec) if spec.parameters else own)
+    try:
+        parts = [_digest(program, program.stat().st_mtime_ns), *own]
+        parts += [path.name for path in libraries]
+        if spec.closeness is not None:
+            parts.append(f"close {spec.closeness}")
+        kept = {artifact.path for artifact in spec.artifacts}
+        parts += [f"{scope}={digest_of(path, is_artifact=path in kept)}" for scope, path in spec.parameters]
+        parts += [f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
+        if not spec.limits.without_waiting:
+            parts.append("wall time")
+        if spec.limits.output != Limits().output:
+            parts.append(f"output {spec.limits.output}")
+        inputs, expected = readable(spec.inputs, values), readable(spec.expected, values)
+        overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
+        parts += ["compared here, too"] if overlooks_nan else []
+        parts += [*map(identity_of, inputs), "expected", *map(identity_of, expected)]
+    except OSError as error:
+        return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
+    except ValueError as error:
+        return Untestable(Cause.RECIPE, str(error))
+    identity = sha256("\0".join(parts).encode()).hexdigest()
+    return RunTask(case, spec, runner, program, options, tuple(libraries), inputs, expected, identity, overlooks_nan)
 
-    def plan(
-        self, case: Case, spec: RunSpec, toolchain: Toolchain, runner: Runner | None, libraries: Sequence[Path] = ()
-    ) -> RunTask | Untestable:
-        """Return a run of a case on a toolchain, or why there is none. libraries: compiled files, named for their content."""
-        if runner is None:
-            return Untestable(Cause.TOOLCHAIN, f"{case.compiler} has nothing that runs compiled programs here")
-        try:
-            root = self.runtime(toolchain, runner.distribution)
-        except EnvironmentFailure as error:
-            return Untestable(Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT, str(error))
-        program = self._program(runner, root, toolchain.program.parent, measured=spec.measured)
-        if program is None:
-            return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-        own = runner.options(case, replace(spec, parameters=()) if spec.parameters else spec)
-        options = tuple(runner.options(case, spec) if spec.parameters else own)
-        try:
-            parts = [self._identity(program), *own]
-            parts += [path.name for path in libraries]
-            if spec.closeness is not None:
-                parts.append(f"close {spec.closeness}")
-            kept = {artifact.path for artifact in spec.artifacts}
-            parts += [f"{scope}={digest_of(path, is_artifact=path in kept)}" for scope, path in spec.parameters]
-            parts += [f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
-            if not spec.limits.without_waiting:
-                parts.append("wall time")
-            if spec.limits.output != Limits().output:
-                parts.append(f"output {spec.limits.output}")
-            inputs, expected = self.readable(spec.inputs), self.readable(spec.expected)
-            overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
-            parts += ["compared here, too"] if overlooks_nan else []
-            parts += [*map(identity_of, inputs), "expected", *map(identity_of, expected)]
-        except OSError as error:
-            return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
-        except ValueError as error:
-            return Untestable(Cause.RECIPE, str(error))
-        identity = sha256("\0".join(parts).encode()).hexdigest()
-        return RunTask(case, spec, runner, program, options, tuple(libraries), inputs, expected, identity, overlooks_nan)
 
-    def readable(self, values: Sequence[str]) -> tuple[str, ...]:
-        """Return values as the program can read them. OSError or ValueError for a file that cannot be read or converted."""
-        return tuple(map(self._readable, values))
+def readable(values: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Return values as the program can read them; a file in another form is converted once for each content.
 
-    def _readable(self, value: str) -> str:
-        """Return the value as the program can read it; a file is converted once for each content."""
-        if (file := tensor_proto(value)) is None:
-            return value
-        data = file.read_bytes()
-        target = self.values / f"{sha256(data).hexdigest()}.npy"
-        if verified(target) is None:
-            write_whole(target, converted(file, data))
-            write_checksum(target, target)
-        return file_value(target)
+    Raises:
+        OSError, ValueError: a file cannot be read or converted.
+    """
+    converted_values = []
+    for value in values:
+        if file := tensor_proto(value):
+            data = file.read_bytes()
+            target = folder / f"{sha256(data).hexdigest()}.npy"
+            if verified(target) is None:
+                write_whole(target, converted(file, data))
+                write_checksum(target, target)
+            value = file_value(target)
+        converted_values.append(value)
+    return tuple(converted_values)
 
-    def _program(self, runner: Runner, root: Path, beside: Path, *, measured: bool) -> Path | None:
-        """Return the program of a runtime, or the one next to the compiler. It is looked up once."""
-        key = (root, beside, measured)
-        if (known := self._found.get(key)) is None:
-            known = runner.program(root, measured=measured) or runner.program(beside, measured=measured)
-            if known is not None:
-                self._found[key] = known
-        return known
 
-    def _identity(self, program: Path) -> str:
-        if program not in self._programs:
-            self._programs[program] = file_sha256(program)
-        return self._programs[program]
+@cache
+def _digest(program: Path, _modified: int) -> str:
+    return file_sha256(program)
 
 
 def no_program(toolchain: Toolchain, package: str) -> str:

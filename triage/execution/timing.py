@@ -16,7 +16,7 @@ from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.process import run
-from triage.execution.run_task import no_program
+from triage.execution.run_task import no_program, readable
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
@@ -189,7 +189,8 @@ def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec
             return problem.reason
     if named and device is not None:
         try:
-            return tuple(replace(spec, inputs=runner.planner.runs.readable(spec.inputs)) for spec in named)
+            values = runner.registry.home / "values"
+            return tuple(replace(spec, inputs=readable(spec.inputs, values)) for spec in named)
         except OSError as error:
             return f"{error.filename}: {error.strerror}"
         except ValueError as error:
