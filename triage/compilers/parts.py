@@ -10,8 +10,8 @@ from pathlib import Path
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Execution
 from triage.model.outcome import Untestable
+from triage.recipes.expectations import ObservedCase, UpdatedFile
 from triage.recipes.family import RecipeStart
-from triage.recipes.observed import ObservedCase, UpdatedFile
 
 
 class Runner(ABC):

@@ -58,6 +58,8 @@ class ConfigDocument:
     problems: list[Problem] = field(default_factory=list)
     nulls: bool = False
     """Whether `null` is a value, as in JSON."""
+    size: int = 0
+    """How many values the data has."""
 
     def problem(self, loc: Loc, message: str, *, at_key: bool = False) -> Problem:
         """Return a problem at the value or the key of `loc`. Parts that are not in the file are skipped."""
@@ -123,7 +125,7 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
 def parse_document(path: str, text: str, empty: str, *, nulls: bool = False) -> ConfigDocument:
     """Parse the text of a file as `read_document` does. nulls: whether `null` is a value."""
     document = ConfigDocument(path, _compose(path, text, empty), nulls=nulls)
-    document.data = _Builder(document).plain(document.root, ())
+    document.data = _plain(document, document.root, "the file", ())
     return document
 
 
@@ -172,64 +174,54 @@ def siblings(path: Path) -> list[str]:
         return []
 
 
-@dataclass
-class _Builder:
-    """Walks the tree once. It counts values, because aliases can multiply them."""
+def _plain(document: ConfigDocument, node: yaml.Node, subject: str, outer: tuple[yaml.Node, ...]) -> Any:
+    """The data of a node. What is wrong with it is reported; subject: what messages call it."""
 
-    document: ConfigDocument
-    count: int = 0
+    def refuse(place: yaml.Node, message: str) -> None:
+        document.problems.append(_problem(document.path, place.start_mark, message))
 
-    def plain(self, node: yaml.Node, trail: tuple[yaml.Node, ...]) -> Any:
-        path = self.document.path
-        self.count += 1
-        if node in trail:
-            raise BadFiles(
-                [_problem(path, node.start_mark, "this value contains itself through an alias; write the values out.")]
-            )
-        if self.count > MAX_VALUES or len(trail) > MAX_DEPTH:
-            raise BadFiles(
-                [_problem(path, node.start_mark, f"the file has more than {MAX_VALUES} values; use fewer aliases or entries.")]
-            )
-        kind = node.tag.removeprefix(_PREFIX)
-        if kind not in _KINDS:
-            name = f"!!{kind}" if node.tag.startswith(_PREFIX) else node.tag
-            self._refuse(node, f'the tag "{name}" has no meaning here; remove it.')
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, (*trail, node))
-        if isinstance(node, yaml.SequenceNode):
-            return [self._value(item, "this entry", (*trail, node)) for item in node.value]
-        if "\0" in node.value:
-            self._refuse(node, "no program accepts a NUL character; remove the \\0.")
-        return Written(node.value, kind if kind in _KINDS else "str")
-
-    def _mapping(self, node: yaml.MappingNode, trail: tuple[yaml.Node, ...]) -> dict[str, Any]:
-        data: dict[str, Any] = {}
-        first: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                message = "a key must be one word, not a list or a mapping; put quotes around a ${key}."
-                self._refuse(key, message)
-            elif key.value in first:
-                mark = first[key.value].start_mark
-                message = f'the key "{key.value}" is repeated, first at {mark.line + 1}:{mark.column + 1}; keep one of them.'
-                self._refuse(key, message)
-            else:
-                first[key.value] = key
-                data[key.value] = self._value(value, f'"{key.value}"', trail)
-        return data
-
-    def _value(self, node: yaml.Node, subject: str, trail: tuple[yaml.Node, ...]) -> Any:
-        if node.tag != f"{_PREFIX}null":
-            return self.plain(node, trail)
-        if node.value and not self.document.nulls:
+    _check_size(document, node, outer)
+    kind = node.tag.removeprefix(_PREFIX)
+    if kind not in _KINDS:
+        name = f"!!{kind}" if node.tag.startswith(_PREFIX) else node.tag
+        refuse(node, f'the tag "{name}" has no meaning here; remove it.')
+    if kind == "null":
+        if node.value and not document.nulls:
             meaning = f'is {node.value}, which means "no value" in YAML'
-            self._refuse(node, f'{subject} {meaning}; remove it, or write "{node.value}" in quotes for the word.')
+            refuse(node, f'{subject} {meaning}; remove it, or write "{node.value}" in quotes for the word.')
         elif not node.value:
-            self._refuse(node, f"{subject} has no value; give it one or remove it (an unquoted # begins a comment).")
+            refuse(node, f"{subject} has no value; give it one or remove it (an unquoted # begins a comment).")
         return None
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(document, item, "this entry", (*outer, node)) for item in node.value]
+    if not isinstance(node, yaml.MappingNode):
+        if "\0" in node.value:
+            refuse(node, "no program accepts a NUL character; remove the \\0.")
+        return Written(node.value, kind if kind in _KINDS else "str")
+    data: dict[str, Any] = {}
+    marks: dict[str, Any] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            refuse(key, "a key must be one word, not a list or a mapping; put quotes around a ${key}.")
+        elif key.value in data:
+            first = f"{marks[key.value].line + 1}:{marks[key.value].column + 1}"
+            refuse(key, f'the key "{key.value}" is repeated, first at {first}; keep one of them.')
+        else:
+            marks[key.value] = key.start_mark
+            data[key.value] = _plain(document, value, f'"{key.value}"', (*outer, node))
+    return data
 
-    def _refuse(self, node: yaml.Node, message: str) -> None:
-        self.document.problems.append(_problem(self.document.path, node.start_mark, message))
+
+def _check_size(document: ConfigDocument, node: yaml.Node, outer: tuple[yaml.Node, ...]) -> None:
+    """Raise BadFiles for a node that contains itself, or when aliases have multiplied the values."""
+    document.size += 1
+    message = None
+    if node in outer:
+        message = "this value contains itself through an alias; write it out."
+    elif document.size > MAX_VALUES or len(outer) > MAX_DEPTH:
+        message = f"the file expands to more than {MAX_VALUES} values or {MAX_DEPTH} levels; use fewer aliases or entries."
+    if message:
+        raise BadFiles([_problem(document.path, node.start_mark, message)])
 
 
 def _problem(path: str, mark: Any, message: str) -> Problem:
@@ -259,33 +251,29 @@ def _compose(path: str, text: str, empty: str) -> yaml.Node:
         raise BadFiles([_syntax(path, text, error)]) from error
     except yaml.YAMLError as error:
         raise BadFiles([Problem(path, None, None, f"this is not YAML: {' '.join(str(error).split())}.")]) from error
-    if root is None or (isinstance(root, yaml.ScalarNode) and root.tag == f"{_PREFIX}null"):
+    if root is None or root.tag == f"{_PREFIX}null":
         raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
     return root
 
 
 def _syntax(path: str, text: str, error: yaml.MarkedYAMLError) -> Problem:
-    mark = error.problem_mark or error.context_mark
+    mark, start = error.problem_mark or error.context_mark, error.context_mark
     problem = " ".join(str(error.problem or error).split())
     if mark is None:
         return Problem(path, None, None, f"this is not YAML: {problem}.")
-    line = [*text.splitlines(), ""][mark.line : mark.line + 1]
-    here = line[0][mark.column : mark.column + 1] if line else ""
-    before = line[0][: mark.column] if line else ""
+    line = "".join(text.splitlines()[mark.line : mark.line + 1])
+    here = line[mark.column : mark.column + 1]
     if "another document" in problem:
         message = "a second document begins here; write each into its own file."
-    elif here == "\t" or (line and re.match(r" *\t", line[0])):
+    elif here == "\t" or re.match(r" *\t", line):
         message = "a tab indents this line; YAML allows only spaces there."
-    elif here == "{" and before.endswith("$"):
+    elif here == "{" and line[: mark.column].endswith("$"):
         message = 'put quotes around a value with ${key} inside [ ] or { }, such as "--flag=${key}".'
     elif "mapping values are not allowed" in problem:
         message = "a second colon, or a key with the wrong indentation: quote a value that contains `: `, or align the keys."
     elif here and here in "@`%":
         message = f'a value cannot begin with {here}; put it in quotes, such as "{here}…".'
     else:
-        start = error.context_mark
-        message = f"this is not YAML: {problem} {error.context or ''}".rstrip()
-        if start is not None and start.line != mark.line:
-            message += f" that begins at {start.line + 1}:{start.column + 1}"
-        message += "."
+        begins = f" that begins at {start.line + 1}:{start.column + 1}" if start and start.line != mark.line else ""
+        message = f"this is not YAML: {problem} {error.context or ''}".rstrip() + f"{begins}."
     return _problem(path, mark, message)

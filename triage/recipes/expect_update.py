@@ -14,8 +14,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.recipes.document import LOADER, read_text
 from triage.recipes.edits import Change, apply, edit_list, end_of, line_end
-from triage.recipes.expectations import applies, label_of, matches
-from triage.recipes.observed import ExpectationChange, LeftCase, ObservedCase, UpdatedFile
+from triage.recipes.expectations import ExpectationChange, LeftCase, ObservedCase, UpdatedFile, applies, label_of, matches
 from triage.recipes.values import yaml_text
 
 _PLAIN_KEY = re.compile(r"[A-Za-z][\w./,-]*=[\w./,=-]+|[a-z][a-z0-9-]+")

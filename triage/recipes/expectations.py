@@ -1,4 +1,4 @@
-"""Which known failures and flags apply to a version.
+"""Which known failures and flags apply to a version, and how lists of known failures change.
 
 A range [since, until) names releases. A nightly such as 3.5.0rc20250604 is built between 3.4.0 and 3.5.0, and a change
 "since 3.5.0" appeared in one of these nightlies. Therefore a nightly, like any other pre-release or local build, counts
@@ -8,12 +8,18 @@ post-release itself is compared exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
 from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
 
 from packaging.version import InvalidVersion, Version
 
 from triage.model.case import Case, Expectation, Flag
 from triage.model.outcome import Failure
+from triage.model.revision import Revision
 
 
 def expectations_at(case: Case, version: str | None) -> tuple[Expectation, ...]:
@@ -76,6 +82,67 @@ def _parsed(version: str | None) -> Version | None:
         return Version(version)
     except InvalidVersion:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCase:
+    """What a case did."""
+
+    case: Case
+    version: str | None
+    """PEP 440, if it is known."""
+    failure: Failure | None
+    """None if the case passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationChange:
+    """A change of what is expected of a case: a list or an entry of the file, None for nothing."""
+
+    case: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftCase:
+    """A case whose known failures stay as they are, and why."""
+
+    case: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedFile:
+    """A file with its changes."""
+
+    path: Path
+    old: str
+    new: str
+    changes: tuple[ExpectationChange, ...] = ()
+    left: tuple[LeftCase, ...] = ()
+    """Cases that it cannot describe."""
+
+    JSON_KEYS: ClassVar = {"old": None, "new": None, "left": None}
+    JSON_PROPERTIES: ClassVar = ("diff",)
+
+    @property
+    def diff(self) -> str:
+        """The changes as a unified diff."""
+        name = str(self.path)
+        old, new = self.old.splitlines(), self.new.splitlines()
+        return "\n".join(unified_diff(old, new, f"{name} (old)", f"{name} (new)", lineterm=""))
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationUpdate:
+    """Files with known failures as the results of a toolchain change them."""
+
+    toolchain: Revision
+    files: Sequence[UpdatedFile]
+    left: Sequence[LeftCase]
+    written: bool
+    """False with `--dry-run`."""
 
 
 def label_of(case: str) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from pydantic import ValidationInfo
 
 from triage.model.errors import Problem
 from triage.recipes.document import siblings, why_unreadable
@@ -14,9 +17,28 @@ from triage.recipes.family import RecipeFamily
 from triage.recipes.values import did_you_mean
 
 MAX_CASES = 4096
+FILE = "file"
+"""The key of a case whose input is one of the files of a pattern."""
 EXPECT_FILE = r"(?:^|.*[./])expect\.ya?ml$"
 """The name of a file of known failures; no recipe has such a name."""
 _INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What checks know besides the value."""
+
+    family: RecipeFamily
+    folder: Path | None = None
+    """Where relative paths are looked for, or None to skip that."""
+    words: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """What a backend, a phase, a failure class may be; any word if there are none."""
+
+
+def setting(info: ValidationInfo) -> Setting:
+    """Return the setting of this validation."""
+    assert isinstance(info.context, Setting)
+    return info.context
 
 
 def recipe_files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
@@ -96,14 +118,10 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     return sorted(files.items())
 
 
-def check_input(text: str, folder: Path | None, family: RecipeFamily | None) -> str:
-    """Check that a family takes the input and that it is there. folder: where to look, or None to skip that.
-
-    Raises:
-        ValueError: with what to write instead.
-    """
-    suffix = Path(text).suffix
-    if family and family.kind_of(suffix) is None:
+def check_input(text: str, info: ValidationInfo) -> str:
+    """Check that the family takes the input and that it is there. ValueError says what to write instead."""
+    family, folder, suffix = setting(info).family, setting(info).folder, Path(text).suffix
+    if family.kind_of(suffix) is None:
         ending = f'ends in "{suffix}"' if suffix else "has no suffix"
         guess = did_you_mean(suffix, family.inputs) if suffix else "."
         kinds = ", ".join(family.inputs)
@@ -117,7 +135,7 @@ def check_input(text: str, folder: Path | None, family: RecipeFamily | None) -> 
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        fitting = [name for name in siblings(path) if family is None or family.kind_of(Path(name).suffix)]
+        fitting = [name for name in siblings(path) if family.kind_of(Path(name).suffix)]
         guess = did_you_mean(path.name, fitting)
         is_missing = isinstance(error, FileNotFoundError) and not path.is_symlink()
         reason = f"does not exist{guess}" if is_missing else why_unreadable(path, error)
@@ -142,8 +160,9 @@ def _check_pattern(folder: Path, pattern: str) -> None:
             raise ValueError(f'the file "{path}" cannot name a case: rename it without commas, brackets, = and white space.')
 
 
-def check_file(text: str, folder: Path | None) -> str:
-    """Check that a file of a recipe is there. folder: the recipe's, or None to skip that. ValueError if it is not."""
+def check_file(text: str, info: ValidationInfo) -> str:
+    """Check that a file of a recipe is there. ValueError if it is not."""
+    folder = setting(info).folder
     try:
         missing = folder is not None and not (folder / text).is_file()
     except OSError:  # its name is too long

@@ -1,24 +1,34 @@
-"""Read recipe files into cases; report all mistakes of all files at once."""
+"""Read recipe files into cases, one for each combination of a matrix; report all mistakes of all files at once."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
+from math import prod
 from pathlib import Path
+from typing import Any
 
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles, BadInput
 from triage.model.execution import Limits
-from triage.recipes.document import ConfigDocument, parse_document, read_document, read_text
+from triage.recipes.document import ConfigDocument, Written, parse_document, read_document, read_text
 from triage.recipes.expectations import label_of
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.files import is_pattern, locate, matching, recipe_files
+from triage.recipes.files import FILE, MAX_CASES, Setting, is_pattern, locate, matching, recipe_files
 from triage.recipes.mapping import checked
-from triage.recipes.matrix import FILE, SECTIONS, Choice, case_name, choices
-from triage.recipes.recipe import ExpectFormat, RecipeFormat, Setting
-from triage.recipes.values import did_you_mean, unknown_word
+from triage.recipes.recipe import ExpectFormat, RecipeFormat
+from triage.recipes.values import closest, did_you_mean, unknown_word
 
 _START = "`triage recipe new` writes a recipe to start from"
+SECTIONS = ("input", "args", "flags", "target", "env")
+"""Where ${key} is replaced for every family; in flags only the text, not the bounds."""
+
+_OPENED = re.compile(r"\$\{([\w-]*)")
+_PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
+
+Choice = tuple[tuple[str, str], ...]
 
 
 def load_recipes(paths: Sequence[Path], families: RecipeFamilies, failure_names: Collection[str] = ()) -> tuple[Case, ...]:
@@ -139,3 +149,67 @@ def _with_expectations(cases: Sequence[Case], path: Path, setting: Setting) -> l
         replace(case, expect=tuple(item.value() for item in lists.get(label, ())))
         for case, label in zip(cases, labels, strict=True)
     ]
+
+
+def choices(document: ConfigDocument, sections: Sequence[str]) -> Iterator[tuple[Choice, dict[str, Any]]]:
+    """Yield every combination in the file's order, the last key changing fastest, and the data with its values filled in.
+
+    What is wrong with the placeholders is reported. Without a matrix there is one empty combination.
+    """
+    matrix = document.data.get("matrix", {})
+    keys = list(matrix) if isinstance(matrix, dict) else None
+    _check_placeholders(document, keys, sections)
+    valid = {key: values for key, values in (matrix.items() if keys else ()) if _is_choice(values)}
+    count = prod(map(len, valid.values()))
+    if count > MAX_CASES:
+        document.report(("matrix",), f"the matrix has {count} combinations; the limit is {MAX_CASES}.", at_key=True)
+        valid = {}
+    for values in product(*valid.values()):
+        choice = dict(zip(valid, map(str, values), strict=True))
+        filled = {key: _fill(value, choice) if key in sections else value for key, value in document.data.items()}
+        yield tuple(choice.items()), filled
+
+
+def case_name(recipe: str, choice: Choice) -> str:
+    """Return `recipe`, or `recipe[key=value,...]`."""
+    return f"{recipe}[{','.join(f'{key}={value}' for key, value in choice)}]" if choice else recipe
+
+
+def _is_choice(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(value, Written) for value in values)
+
+
+def _fill(data: Any, choice: Mapping[str, str]) -> Any:
+    """The data with the placeholders of a choice replaced; unknown ones stay."""
+    if isinstance(data, dict):
+        return {key: _fill(value, choice) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_fill(value, choice) for value in data]
+    if not isinstance(data, Written) or "${" not in data:
+        return data
+    return Written(_PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data))
+
+
+def _check_placeholders(document: ConfigDocument, keys: Collection[str] | None, sections: Sequence[str]) -> None:
+    """Report placeholders that are not matrix keys or are outside of the sections, and matrix keys that nothing uses."""
+    used: set[str] = set()
+    for loc, text in document.texts():
+        if "${" not in text:
+            continue
+        if not loc or loc[0] not in sections or (loc[0] == "flags" and loc[-1] in {"since", "until"}):
+            document.report(loc, f'"{text}": placeholders are replaced only in {", ".join(sections)}.')
+            continue
+        if keys is None:
+            continue
+        # A mistyped placeholder uses the key that it means.
+        used.update(name if name in keys else closest(name, keys) or name for name in _OPENED.findall(text))
+        unknown = next((name for name in _PLACEHOLDER.findall(text) if name not in keys), None)
+        if unknown is not None:
+            known = f"The matrix has {', '.join(keys)}." if keys else "The recipe has no matrix."
+            document.report(loc, f'"${{{unknown}}}" is not a matrix key{did_you_mean(unknown, keys)} {known}')
+        elif "${" in _PLACEHOLDER.sub("", text):
+            document.report(loc, f'"{text}" has a ${{ that is not closed; write ${{key}}.')
+    for key in keys or ():
+        if key not in used:
+            where = f"write ${{{key}}} in {', '.join(sections)}, or remove the key."
+            document.report(("matrix", key), f'nothing uses the matrix key "{key}": {where}', at_key=True)

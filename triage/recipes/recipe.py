@@ -5,8 +5,6 @@ The model checks a recipe after its placeholders are replaced. A compiler family
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -16,28 +14,10 @@ from pydantic.json_schema import models_json_schema
 
 from triage.model.case import Case, Expectation, InputKind
 from triage.model.execution import Limits, Stage
-from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.files import EXPECT_FILE, check_file, check_input, is_pattern
+from triage.recipes.family import RecipeFamilies
+from triage.recipes.files import EXPECT_FILE, FILE, check_file, check_input, is_pattern, setting
 from triage.recipes.mapping import PLACEHOLDER, AtKey, MappingFormat, OneValue, Pattern, Scalar, Size, Text, Variables, Word
-from triage.recipes.matrix import FILE
 from triage.recipes.values import parse_duration, unknown_word
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What checks know besides the value."""
-
-    family: RecipeFamily
-    folder: Path | None = None
-    """Where relative paths are looked for, or None to skip that."""
-    words: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """What a backend, a phase, a failure class may be; any word if there are none."""
-
-
-def setting(info: ValidationInfo) -> Setting:
-    """Return the setting of this validation."""
-    assert isinstance(info.context, Setting)
-    return info.context
 
 
 def _known(noun: str) -> AfterValidator:
@@ -50,14 +30,6 @@ def _known(noun: str) -> AfterValidator:
         return text
 
     return AfterValidator(check)
-
-
-def _check_input(text: str, info: ValidationInfo) -> str:
-    return check_input(text, setting(info).folder, setting(info).family)
-
-
-def _check_file(text: str, info: ValidationInfo) -> str:
-    return check_file(text, setting(info).folder)
 
 
 def _time_limit(text: str) -> tuple[float, bool]:
@@ -77,7 +49,7 @@ def _form(value: Any) -> str:
     return "text" if isinstance(value, str) else "other"
 
 
-File = Annotated[Text, AfterValidator(_check_file)]
+File = Annotated[Text, AfterValidator(check_file)]
 """A file that is written relative to the recipe."""
 Flag = Annotated[
     Text,
@@ -183,7 +155,7 @@ class RecipeFormat(MappingFormat):
     )
     summary: Text = Field("", description="One line that says what the case is about.", examples=["a matmul on sm_86"])
     compiler: Text = Field("", description="Compiler family.", examples=["command"])
-    input: Annotated[Text, AfterValidator(_check_input)] = Field(
+    input: Annotated[Text, AfterValidator(check_input)] = Field(
         description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator; or a pattern with `*` "
         "or `**` for many files, each of which is a case.",
         examples=["models/matmul_f32.mlir", "models/**/*.onnx"],

@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 
 from triage.recipes.family import RecipeFamilies, RecipeFamily, RecipeStart
-from triage.recipes.loader import check_recipe
-from triage.recipes.matrix import SECTIONS
+from triage.recipes.loader import SECTIONS, check_recipe
 from triage.recipes.values import yaml_text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.recipes.observed import ExpectationUpdate
+from triage.recipes.expectations import ExpectationUpdate
 from triage.report.document import Block, Bullets, Code, Document, Heading, Paragraph, Span
 from triage.report.elements import plural
 

@@ -15,13 +15,13 @@ from triage.model.case import Case, Reference, RunSpec
 from triage.model.execution import Limits
 from triage.recipes.files import check_file, is_pattern, locate
 from triage.recipes.mapping import AtKey, MappingFormat, Pattern, Text, Word
-from triage.recipes.recipe import File, Flag, LimitsFormat, RecipeFormat, setting
+from triage.recipes.recipe import File, Flag, LimitsFormat, RecipeFormat
 
 
 def _value(text: str, info: ValidationInfo) -> str:
     parts = split_value(text)
     if parts.file is not None:
-        check_file(parts.file, setting(info).folder)
+        check_file(parts.file, info)
     return text
 
 

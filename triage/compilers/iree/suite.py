@@ -18,8 +18,8 @@ from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import ConfigDocument, read_document, read_text
 from triage.recipes.edits import ListEdit, edit_json_lists
+from triage.recipes.expectations import ExpectationChange, ObservedCase, UpdatedFile
 from triage.recipes.mapping import Text, Texts, content_of
-from triage.recipes.observed import ExpectationChange, ObservedCase, UpdatedFile
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
 _LISTS = ("skip_compile_tests", "skip_run_tests", "expected_compile_failures", "expected_run_failures")
