@@ -43,7 +43,7 @@ def read(text: str, folder: Path) -> None:
     assert document.operation_at(3)
     IreeLinter().check(module, [], "rocm", "gfx942")
     list(rewrite.static_candidates(text))
-    rewrite.propagate_shapes(copy)
+    rewrite.fix_results(copy)
     rewrite.widen_floats(copy, rewrite.float_types(copy))
 
 

@@ -1,30 +1,27 @@
 """Rewrites of an MLIR module that need no dialect's semantics: static shapes and 32 bit floats.
 
 For static shapes, every unknown dimension of the arguments becomes a number. The toolchain's own canonicalization propagates
-it through the program; `propagate_shapes` does so where canonicalization does not.
+it through the program, and `fix_results` to the results of functions.
 """
 
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
-from math import copysign, inf
 
-from triage.mlir import Block, Module, Operation, Value, parse_module
+import numpy as np
+
+from triage.mlir import Module, Operation, Value, parse_module
 from triage.mlir.tree import arguments_of, function_types, set_function_types, symbols
 
 DYNAMIC = -1
 CANONICALIZE = ("--canonicalize", "--cse")
 _SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d{1,18}|\?)x)+)(?=[a-z!])")
 _VTENSOR = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
-_SPLIT = re.compile(r"\?x(\d{1,18})(?=x)")
 _CAST = "tensor.cast"
 _TENSOR = "tensor<"
-_ELEMENTWISE = ("arith.", "math.")  # the result of these operations has the shape of the operands
 _SIZES = (64, 128, 256, 1024)  # tried in order: reshapes and divisibility in the program exclude some
-_MAX_CANDIDATES = 16
 
 
 def dimensions(type_: str) -> list[int] | None:
@@ -49,38 +46,25 @@ def reshaped(type_: str, numbers: list[int]) -> str:
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     """Yield a module in generic form with static argument shapes, and a description of the sizes.
 
-    First all unknown dimensions get the same number. Then one argument type gets a multiple, because another may hold the
-    same dimension split in two. The caller checks which candidates are valid.
+    All unknown dimensions get the same number. The caller checks which candidates are valid.
     """
-    functions = _fixable(parse_module(text))
-    types = list(dict.fromkeys(value.type for function in functions for value in _open_arguments(function)))
-    description = "unknown dimensions of the arguments set to"
-    plans = [(dict.fromkeys(types, size), f"{description} {size}") for size in _SIZES]
-    for type_ in types:
-        factors = {int(factor) for other in types if other != type_ for factor in _SPLIT.findall(other)}
-        for size in sorted(_SIZES[0] * factor for factor in factors):
-            sizes = {**dict.fromkeys(types, _SIZES[0]), type_: size}
-            plans.append((sizes, f"{description} {_SIZES[0]}, of {type_} {size}"))
-    for sizes, what in plans[:_MAX_CANDIDATES] if types else []:
+    for size in _SIZES:
         module = parse_module(text)
-        fix_arguments(module, sizes)
-        yield module, what
+        if fix_arguments(module, size):
+            yield module, f"unknown dimensions of the arguments set to {size}"
 
 
-def fix_arguments(module: Module, sizes: Mapping[str, int] | int) -> bool:
-    """Give arguments static shapes and cast them back to the type that the body expects.
-
-    `sizes` is the number for unknown dimensions, by argument type or one for all. Returns whether any argument changed.
-    """
+def fix_arguments(module: Module, size: int) -> bool:
+    """Give arguments static shapes and cast them back to the type that the body expects. Returns whether any changed."""
     changed = False
     for function in _fixable(module):
-        entry, types, unknown = function.regions[0].blocks[0], function_types(function), _open_arguments(function)
+        entry, types = function.regions[0].blocks[0], function_types(function)
         casts = []
         for index, argument in enumerate(entry.arguments):
-            size = sizes if isinstance(sizes, int) else sizes.get(argument.type)
-            if size is not None and argument in unknown:
-                numbers = [size if number == DYNAMIC else number for number in dimensions(argument.type) or ()]
-                entry.arguments[index] = Value(reshaped(argument.type, numbers), argument.origin)
+            numbers = dimensions(argument.type) or []
+            if argument.type.startswith(_TENSOR) and DYNAMIC in numbers:
+                static = reshaped(argument.type, [size if number == DYNAMIC else number for number in numbers])
+                entry.arguments[index] = Value(static, argument.origin)
                 # The old value becomes the result of the cast, so that its users stay as they are.
                 casts.append(Operation(_CAST, [entry.arguments[index]], [argument]))
         if casts and types:
@@ -90,55 +74,20 @@ def fix_arguments(module: Module, sizes: Mapping[str, int] | int) -> bool:
     return changed
 
 
-def propagate_shapes(module: Module) -> bool:
-    """Propagate static shapes through elementwise operations and to the results of functions.
-
-    Returns whether anything changed, so that another canonicalization may find more.
-    """
+def fix_results(module: Module) -> None:
+    """Return values of static shape where these are cast before functions return them."""
     casts = {
         operation.results[0]: operation.operands[0]
         for operation in module.walk()
         if operation.name == _CAST and "?" not in operation.operands[0].type
     }
-    changed = [_through_elementwise(block, casts) for block in module.blocks()]
-    _fix_results(module, casts)
-    return any(changed)
-
-
-def _through_elementwise(block: Block, casts: dict[Value, Value]) -> bool:
-    """Compute elementwise operations on static shapes; casts of the new results replace the old ones."""
-    operations: list[Operation] = []
-    for operation in block.operations:
-        operations.append(operation)
-        known = next((casts[value] for value in operation.operands if value in casts), None)
-        elementwise = operation.name.startswith(_ELEMENTWISE)
-        if known is None or not elementwise or not any("?" in value.type for value in operation.results):
-            continue
-        shape = dimensions(known.type)
-        assert shape
-        for index, value in enumerate(operation.operands):
-            if value in casts:
-                operation.operands[index] = casts[value]
-            elif "?" in value.type:
-                operation.operands[index] = Value(reshaped(value.type, shape))
-                operations.insert(-1, Operation(_CAST, [value], [operation.operands[index]]))
-        for index, value in enumerate(operation.results):
-            operation.results[index] = casts[value] = Value(reshaped(value.type, shape))
-            operations.append(Operation(_CAST, [operation.results[index]], [value]))
-    changed = len(operations) > len(block.operations)
-    block.operations = operations
-    return changed
-
-
-def _fix_results(module: Module, casts: Mapping[Value, Value]) -> None:
-    for function in module.functions():
+    for function in _fixable(module):
         types, blocks = function_types(function), function.regions[0].blocks
         last = [block.operations[-1] for block in blocks if block.operations]
         ends = [operation for operation in last if operation.name.endswith(".return")]
-        if types is None or len(ends) != 1 or len(ends[0].operands) != len(types[1]):
-            continue
-        ends[0].operands = [casts.get(value, value) for value in ends[0].operands]
-        set_function_types(function, types[0], [value.type for value in ends[0].operands])
+        if types is not None and len(ends) == 1 and len(ends[0].operands) == len(types[1]):
+            ends[0].operands = [casts.get(value, value) for value in ends[0].operands]
+            set_function_types(function, types[0], [value.type for value in ends[0].operands])
 
 
 def _fixable(module: Module) -> list[Operation]:
@@ -152,22 +101,8 @@ def _fixable(module: Module) -> list[Operation]:
     ]
 
 
-def _open_arguments(function: Operation) -> list[Value]:
-    """Return the tensor arguments with an unknown dimension."""
-    return [
-        value
-        for value in arguments_of(function)
-        if value.type.startswith(_TENSOR) and DYNAMIC in (dimensions(value.type) or ())
-    ]
-
-
 WIDE = "f32"
-_READERS: Mapping[str, tuple[int, Callable[[bytes], float]]] = {  # type -> bytes, and how to read them, least byte first
-    "f16": (2, lambda raw: float(struct.unpack("<e", raw)[0])),
-    "bf16": (2, lambda raw: float(struct.unpack("<f", b"\0\0" + raw)[0])),
-    "f64": (8, lambda raw: float(struct.unpack("<d", raw)[0])),
-}
-CONVERTIBLE = tuple(_READERS)
+CONVERTIBLE = ("f16", "bf16", "f64")
 """The types whose constants are converted, in whatever form they are written."""
 
 _EIGHT_BIT = re.compile(r"(?:(?<=[\d?]x)|(?<![\w.@#!%]))(f8E\w+)")
@@ -236,20 +171,16 @@ def _renamed(text: str, name: str) -> str:
 
 def _converted(text: str, name: str) -> str:
     """Convert the numbers of a constant of this type that are written as bits."""
-    if "0x" not in text or name not in _READERS or not re.search(rf" : (?:{name}|(?:tensor|vector)<[\d?x]*{name}>)$", text):
+    if "0x" not in text or name not in CONVERTIBLE or not re.search(rf" : (?:{name}|(?:tensor|vector)<[\d?x]*{name}>)$", text):
         return text
     if blob := _BLOB.search(text):
-        size = _READERS[name][0]
-        raw = bytes.fromhex(blob[1])
-        wide = b"".join(_as_f32(raw[offset : offset + size], name) for offset in range(0, len(raw), size))
-        return f'{text[: blob.start()]}"0x{wide.hex().upper()}"{text[blob.end() :]}'
+        return f'{text[: blob.start()]}"0x{_as_f32(bytes.fromhex(blob[1]), name).hex().upper()}"{text[blob.end() :]}'
     return _BITS.sub(lambda found: f"0x{_as_f32(bytes.fromhex(found[1])[::-1], name)[::-1].hex().upper()}", text)
 
 
 def _as_f32(raw: bytes, name: str) -> bytes:
-    """Return the number as 32 bits, least byte first; a number that is too large becomes infinite."""
-    number = _READERS[name][1](raw)
-    try:
-        return struct.pack("<f", number)
-    except OverflowError:
-        return struct.pack("<f", copysign(inf, number))
+    """Return numbers as 32 bits each, least byte first; one that is too large becomes infinite."""
+    if name == "bf16":  # the upper half of a 32 bit float
+        return (np.frombuffer(raw, "<u2").astype("<u4") << 16).tobytes()
+    with np.errstate(over="ignore"):
+        return np.frombuffer(raw, {"f16": "<f2", "f64": "<f8"}[name]).astype("<f4").tobytes()

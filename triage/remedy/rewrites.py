@@ -13,7 +13,7 @@ from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, Operation, UnparsableError, Value, parse_module, print_module
-from triage.mlir.rewrite import CANONICALIZE, CONVERTIBLE, WIDE, float_types, propagate_shapes, static_candidates, widen_floats
+from triage.mlir.rewrite import CANONICALIZE, CONVERTIBLE, WIDE, fix_results, float_types, static_candidates, widen_floats
 from triage.mlir.tree import array_elements, entries, entries_text, function_types
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
@@ -63,7 +63,6 @@ def add_affinities(module: Module, attribute: str) -> bool:
     return changed
 
 
-_MAX_ROUNDS = 4  # of canonicalization
 _LARGEST = 16 << 20  # bytes; parsing takes seconds for each rewrite
 _LARGEST_STATIC = 2 << 20
 
@@ -76,22 +75,19 @@ class InputRewrite:
         variants: Yields changed modules with a description of the change, from the generic form. The first valid one is used.
         caveat: How the meaning differs; empty if it does not.
         largest: Size limit of the input in bytes.
-        passes: Passes that the toolchain's optimizer runs; `propagate` follows and returns whether they should run again.
+        passes: Passes that the toolchain's optimizer runs. The results of functions follow the static shapes that they find.
     """
 
     variants: Callable[[str], Iterator[tuple[Module, str]]]
     caveat: str = ""
     largest: int = _LARGEST
     passes: tuple[str, ...] = ()
-    propagate: Callable[[Module], bool] | None = None
 
 
 def rewrites_for(names: RewriteNames | None) -> dict[str, InputRewrite]:
     """Return the available rewrites by the name that rules use; barriers and affinities need a family's names."""
     rewrites = {
-        "static": InputRewrite(
-            static_candidates, "It is the program for one size only.", _LARGEST_STATIC, CANONICALIZE, propagate_shapes
-        ),
+        "static": InputRewrite(static_candidates, "It is the program for one size only.", _LARGEST_STATIC, CANONICALIZE),
         "dtype": InputRewrite(_wider, "It computes and stores other types."),
     }
     if names is not None:
@@ -163,14 +159,12 @@ def rewrite(reader: Reader, generic: str, wanted: InputRewrite) -> tuple[str, st
 
 
 def _with_passes(reader: Reader, text: str, wanted: InputRewrite) -> str | None:
-    """Run the passes until nothing more can be propagated; None if the module is invalid."""
-    for _ in range(_MAX_ROUNDS if wanted.passes else 0):
+    """Run the passes, and return the module in readable syntax; None if it is invalid."""
+    if wanted.passes:
         after = reader.transformed(text, (*wanted.passes, "--mlir-print-op-generic"))
-        if after is None or wanted.propagate is None:
-            return after and reader.pretty(after)
+        if after is None:
+            return None
         module = parse_module(after)
-        again = wanted.propagate(module)
+        fix_results(module)
         text = print_module(module)
-        if not again:
-            break
-    return reader.pretty(text)
+    return reader.transformed(text, wanted.passes)
