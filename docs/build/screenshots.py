@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,19 +13,44 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # tests are not an installed package
 
 from benchmarks.simulated_nights import simulated_nights  # noqa: E402
+from triage.nightly.result import Divergence, IssueDraft, Night  # noqa: E402
 from triage.nightly.store import NightStore  # noqa: E402
 from triage.report.site import Site  # noqa: E402
 
+PROGRAM = """\
+func.func @attention(%q: tensor<4x?x64xf16>, %k: tensor<4x?x64xf16>) -> tensor<4x?x?xf16> {
+  %0 = linalg.batch_matmul_transpose_b ins(%q, %k : tensor<4x?x64xf16>, tensor<4x?x64xf16>) -> tensor<4x?x?xf16>
+  return %0 : tensor<4x?x?xf16>
+}
+"""
+COMMAND = "pip install iree-base-compiler==3.3.0\niree-compile --iree-hal-target-backends=rocm input.mlir -o /dev/null"
+
+
+def investigated(night: Night) -> Night:
+    """Return a night whose first cluster was investigated."""
+    first, *others = night.clusters
+    found = Divergence("diverged", "CollapseDimensionsPass", "dispatch-creation")
+    draft = IssueDraft({"input.mlir": PROGRAM}, COMMAND, "input.mlir:2:8: error: the memory is used up")
+    first = replace(first, representative=first.cases[0], attribution=found, size="3 operations", draft=draft)
+    return replace(night, clusters=[first, *others])
+
+
 with TemporaryDirectory() as scratch, sync_playwright() as playwright:
     store, out = NightStore(Path(scratch)), Path(scratch) / "public"
-    for night in simulated_nights(300, 60):
-        store.add(night)
+    for night in simulated_nights(300, 60, seed=6):
+        store.add(investigated(night) if night.clusters else night)
     Site(store, out).write()
     browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
     page = browser.new_page(viewport={"width": 1000, "height": 660})
-    for name, ready in (("index.html", "#rates canvas"), ("grid.html", "#grid li")):
+    failure = next(
+        file for file in sorted((out / "failures").iterdir()) if ">open<" in (text := file.read_text()) and PROGRAM[:20] in text
+    )
+    for name, ready, picture in (
+        ("index.html", "#open", "site-overview.png"),
+        ("grid.html", "#grid li", "site-grid.png"),
+        (f"failures/{failure.name}", "button.copy", "site-failure.png"),
+    ):
         page.goto((out / name).as_uri())
         page.locator(ready).first.wait_for()
-        picture = "site-overview.png" if name == "index.html" else "site-grid.png"
         page.screenshot(path=str(ROOT / "docs" / "assets" / picture))
     browser.close()

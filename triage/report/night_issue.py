@@ -69,7 +69,7 @@ def program_blocks(cluster: FailureCluster) -> list[Block]:
 def folded_blocks(cluster: FailureCluster) -> list[Block]:
     """Return the whole output and the results of other versions, folded."""
     blocks: list[Block] = []
-    if cluster.draft and cluster.draft.output.strip() != cluster.draft.error.strip():
+    if cluster.draft and cluster.draft.output.strip() not in ("", cluster.draft.error.strip()):
         blocks.append(Details("Full output", [Code(cluster.draft.output)]))
     if cluster.replays:
         blocks.append(Details("The program on other versions", [Table(("versions", "result"), _versions(cluster))]))
