@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from triage.compilers.parts import PastedText, TextExcerpt
-from triage.compilers.shell_words import ShellCommand, commands_in, llvm_commands_in, runs_in
+from triage.compilers.shell_words import LLVM_TOOLS, ShellCommand, calls_in, runs_in
 
 _FENCE = re.compile(
     r"^[ \t>]*(?P<mark>```+|~~~+)[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<body>.*?)^[ \t>]*(?P=mark)[ \t]*$", re.M | re.S
@@ -38,14 +38,14 @@ def read_mlir(text: str) -> PastedText:
     text = _plain(text)
     programs = list(_unique(_mlir_programs(text)))
     complete = [program for program in programs if _FUNCTION.search(program.text)]
-    commands = _lines(commands_in(text))
+    commands = _lines(calls_in(text))
     return PastedText(_whole(complete or programs), commands, tuple(dict.fromkeys(runs_in(text))))
 
 
 def read_llvm(text: str) -> PastedText:
     """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. Empty without such a call."""
     text = _plain(text)
-    commands = _lines(llvm_commands_in(text))
+    commands = _lines(calls_in(text, LLVM_TOOLS))
     if not commands:
         return PastedText()
     blocks = [each for each in _blocks(text) if _LLVM_IR.search(each.text)]

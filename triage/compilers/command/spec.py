@@ -66,9 +66,9 @@ class CommandRecipes(RecipeFromInput):
     """Recipes from calls of LLVM's and MLIR's tools."""
 
     def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
-        from triage.compilers.shell_words import llvm_commands_in
+        from triage.compilers.shell_words import LLVM_TOOLS, calls_in
 
-        call = next(llvm_commands_in(" ".join(words) if len(words) == 1 else shlex.join(words)), None)
+        call = next(calls_in(" ".join(words) if len(words) == 1 else shlex.join(words), LLVM_TOOLS), None)
         return start_of_tool(call.tool, call.words, source or call.stdin) if call else None
 
     def read_text(self, text: str) -> PastedText:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from triage.compilers.iree.devices import CHIP_FLAGS, DEVICE_NAMES, STARTS_LATE,
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.parts import PastedText, RecipeFromInput
 from triage.compilers.pasted_text import read_mlir
-from triage.compilers.shell_words import ShellCommand, command_of, expand_response_files
+from triage.compilers.shell_words import ShellCommand, calls_in, expand_response_files
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -67,16 +68,12 @@ def read_command(words: Sequence[str], backend: str | None = None, source: Path 
     Raises:
         BadInput: there is no input or several, or nothing names the target.
     """
-    command = command_of(words)
-    if command is None:
+    text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else shlex.join(words)
+    command = next(calls_in(text), None)
+    if command is None or words[0].startswith("-"):
         if words and not words[0].startswith(("-", "@")) and not _INPUT.search(words[0]):
             return None
         command = ShellCommand("iree-compile", tuple(words))
-    return start_of(command, backend, source)
-
-
-def start_of(command: ShellCommand, backend: str | None = None, source: Path | None = None) -> RecipeStart:
-    """Make a recipe's start of a command; see `read_command`."""
     inputs, flags, left_out = _sorted(_joined(expand_response_files(command.words, Path())))
     path = source or _input(inputs, command.stdin)
     start = _iree_opt(path, flags) if command.tool == "iree-opt" else _iree_compile(path, flags, backend)
@@ -163,27 +160,21 @@ def _backend_in(path: Path) -> str | None:
     return match[1] if match and match[1] in IREE.backends else None
 
 
-def _joined(words: Sequence[str]) -> Iterator[str]:
+def _joined(words: Iterable[str]) -> list[str]:
     """The words with `--` before every option and its value joined to it."""
-    waiting: str | None = None
+    joined: list[str] = []
+    takes_value = False
     for word in words:
         if word.startswith("-") and word != "-":
-            if waiting:
-                yield waiting
-            waiting = f"--{word.lstrip('-')}"
-            if "=" in waiting or waiting in _ALONE:
-                yield waiting
-                waiting = None
-        elif waiting and (waiting == "--o" or not _is_input(word)):
-            yield f"{waiting}={word}"
-            waiting = None
+            joined.append(f"--{word.lstrip('-')}")
+            takes_value = "=" not in word and joined[-1] not in _ALONE
+            continue
+        if takes_value and (joined[-1] == "--o" or not _is_input(word)):
+            joined[-1] += f"={word}"
         else:
-            if waiting:
-                yield waiting
-            waiting = None
-            yield word
-    if waiting:
-        yield waiting
+            joined.append(word)
+        takes_value = False
+    return joined
 
 
 def _is_input(word: str) -> bool:
@@ -195,7 +186,7 @@ def _is_input(word: str) -> bool:
         return False
 
 
-def _sorted(words: Iterator[str]) -> tuple[list[str], list[str], list[str]]:
+def _sorted(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     """Inputs, flags, and words that are left out."""
     inputs: list[str] = []
     flags: list[str] = []
