@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.errors import EnvironmentFailure
-from triage.toolchains.web import Web, WebAnswer, unusable, without_password
+from triage.toolchains.web import Web, status_of, unusable, without_password
 from triage.toolchains.workspace import Workspace
 
 # These packages, and those that read settings, are imported where they are used, because importing them takes long.
@@ -148,14 +148,15 @@ def read_page(workspace: Workspace, url: str, distribution: str, pythons: Sequen
         PageNotFound: the server has no such page.
         EnvironmentFailure: the page cannot be read.
     """
-    from pypi_simple import ACCEPT_ANY
+    from pypi_simple import ACCEPT_ANY, ProjectPage
 
     answer = Web(workspace, tries=2).get(url, accept=ACCEPT_ANY)
-    if answer.status != 200:
-        error = PageNotFound if answer.status in (404, 410) else EnvironmentFailure
-        raise error(f"cannot read {without_password(url)}: {answer}")
+    if answer.status_code != 200:
+        error = PageNotFound if answer.status_code in (404, 410) else EnvironmentFailure
+        raise error(f"cannot read {without_password(url)}: {status_of(answer)}")
     try:
-        releases = choose_wheels(_packages(answer, distribution), distribution, pythons)
+        packages = ProjectPage.from_response(answer, distribution).packages
+        releases = choose_wheels(packages, distribution, pythons)
     except Exception as error:  # the parsers of HTML raise more than they document
         reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
         raise unusable(answer.url, f"it is not a page of links: {reason[:300]}") from error
@@ -169,23 +170,6 @@ def stored_page(workspace: Workspace, url: str, distribution: str) -> list[Relea
     with suppress(TypeError):  # stored by another version of the program
         return [Release(**entry) for entry in workspace.state("listed wheels").get(f"{distribution} {url}") or ()]
     return []
-
-
-def _packages(answer: WebAnswer, distribution: str) -> list[DistributionPackage]:
-    from email.message import Message
-
-    from pydantic_core import from_json
-    from pypi_simple import ProjectPage
-
-    content = Message()
-    content["Content-Type"] = answer.headers.get("Content-Type", "text/html")
-    match content.get_content_type():
-        case "application/vnd.pypi.simple.v1+json":
-            return ProjectPage.from_json_data(from_json(answer.body), answer.url).packages
-        case "application/vnd.pypi.simple.v1+html" | "text/html":
-            return ProjectPage.from_html(distribution, answer.body, answer.url, content.get_content_charset()).packages
-        case other:
-            raise ValueError(f"its content type is {other}")
 
 
 def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:

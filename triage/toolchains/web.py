@@ -6,10 +6,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted, TriageError, Unobtainable
@@ -18,12 +17,9 @@ from triage.toolchains.workspace import Workspace
 
 if TYPE_CHECKING:  # slow to import
     import requests
-    from pydantic import BaseModel
-
-    Model = TypeVar("Model", bound=BaseModel)
 
 _TIMEOUT = (10, 30)  # seconds to connect; seconds between two bytes
-_SECONDS = 120.0  # for a request, and more for a long answer
+_SECONDS = 120.0  # for a body, and more for a long one
 _SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
 _BACKOFF = (0.0, 1.0, 2.0)  # seconds before the second try, the third, and each later one
 _PATIENCE = 90.0  # seconds; a rate limit that lasts longer is reported instead of waited for
@@ -32,7 +28,7 @@ _LONGEST_WAIT = 366 * 86400.0  # seconds
 _PART = 1 << 16  # bytes
 _MIB = 1 << 20
 _LARGEST_PAGE = 64 << 20  # bytes
-_LARGEST_FILE = 4 << 30  # bytes, where nothing announces the size
+_LARGEST_FILE = 4 << 30  # bytes
 _REASONS = ("Connection refused", "Name or service not known", "timed out", "certificate", "Connection reset")
 
 
@@ -54,38 +50,14 @@ def unusable(url: str, reason: str) -> EnvironmentFailure:
     return EnvironmentFailure(f"{host_of(url)} gave an unusable answer: {reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class WebAnswer:
-    """An answer of any status but a server error or a rate limit."""
-
-    url: str
-    """The address after redirects."""
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    body: bytes
-
-    def parse(self, model: type[Model]) -> Model:
-        """Return the body as JSON. EnvironmentFailure when it has another form."""
-        from pydantic import ValidationError
-
-        try:
-            return model.model_validate_json(self.body)
-        except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = ".".join(str(part) for part in problem["loc"])
-            raise unusable(self.url, f"{place}: {problem['msg']}" if place else problem["msg"]) from error
-
-    def __str__(self) -> str:
-        """Return the status, and the server's own message if the body is JSON with one."""
-        from pydantic_core import from_json
-
-        try:
-            content = from_json(self.body)
-        except ValueError:
-            content = None
-        message = f": {str(content['message'])[:200]}" if isinstance(content, dict) and "message" in content else ""
-        return f"{self.status} {self.reason}{message}"
+def status_of(response: requests.Response) -> str:
+    """Return the status of an answer in words, with the server's own message if the answer is JSON and has one."""
+    try:
+        content = response.json()
+    except (ValueError, RecursionError):
+        content = None
+    message = f": {str(content['message'])[:200]}" if isinstance(content, dict) and "message" in content else ""
+    return f"{response.status_code} {response.reason}{message}"
 
 
 class Web:
@@ -97,18 +69,14 @@ class Web:
         self._token = token
         self._tries = tries
 
-    def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str = "*/*") -> WebAnswer:
-        """Return the answer of a page or an API.
+    def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str = "*/*") -> requests.Response:
+        """Return the answer of a page or an API, of any status but a server error or a rate limit.
 
         Raises:
             EnvironmentFailure: the server cannot be reached, is too slow, still answers with an error or a rate limit, or its
                 answer is too long or not HTTP.
         """
-
-        def read(response: requests.Response) -> bytes:
-            return b"".join(self._parts(response, _LARGEST_PAGE))
-
-        return self._persist(url, {"Accept": accept}, read, params)
+        return self._persist(url, {"Accept": accept}, self._read, params)
 
     def download(self, url: str, target: Path, name: str, largest: int = _LARGEST_FILE) -> None:
         """Download a file. `name` stands for it in messages.
@@ -118,12 +86,13 @@ class Web:
             EnvironmentFailure: the server refuses it, is too slow, sends more than `largest` bytes, or breaks off each time.
         """
 
-        def save(response: requests.Response) -> bytes:
+        def save(response: requests.Response) -> None:
             if response.status_code != 200:
-                return b"".join(self._parts(response, _LARGEST_PAGE))
+                return self._read(response)
             length = response.headers.get("Content-Length", "")
-            total = int(length) / _MIB if length.isascii() and length.isdecimal() and len(length) < 16 else None
-            task = self._workspace.progress.task(f"download {name} (MiB)", total=total)
+            task = self._workspace.progress.task(
+                f"download {name} (MiB)", total=int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
+            )
             try:
                 with disk_errors(f"download {name}"), target.open("wb") as sink:
                     for part in self._parts(response, largest):
@@ -131,13 +100,16 @@ class Web:
                         task.advance(len(part) / _MIB)
             finally:
                 task.finish()
-            return b""
 
-        answer = self._persist(url, {"Accept-Encoding": "identity"}, save)
-        if answer.status in (404, 410):
-            raise Unobtainable(f"{name} is gone from {host_of(url)} ({answer.status})")
-        if answer.status != 200:
-            raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {answer}")
+        response = self._persist(url, {"Accept-Encoding": "identity"}, save)
+        if response.status_code in (404, 410):
+            raise Unobtainable(f"{name} is gone from {host_of(url)} ({response.status_code})")
+        if response.status_code != 200:
+            raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {status_of(response)}")
+
+    def _read(self, response: requests.Response) -> None:
+        # requests itself reads a body without limits of time and size.
+        response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
 
     def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
         """Yield the body, decoded. EnvironmentFailure when it is too long or comes too slowly."""
@@ -157,41 +129,38 @@ class Web:
         self,
         url: str,
         headers: Mapping[str, str],
-        take: Callable[[requests.Response], bytes],
+        take: Callable[[requests.Response], None],
         params: Mapping[str, str | int] | None = None,
-    ) -> WebAnswer:
+    ) -> requests.Response:
         import requests
         from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-        auth = self._sign if self._token else None
+        auth, host = self._sign if self._token else None, host_of(url)
         for number in range(1, self._tries + 1):
-            is_last, wait = number == self._tries, _BACKOFF[min(number, len(_BACKOFF)) - 1]
+            wait = _BACKOFF[min(number, len(_BACKOFF)) - 1]
             try:
                 with (
                     requests.Session() as session,
                     session.get(url, params=params, headers=headers, auth=auth, timeout=_TIMEOUT, stream=True) as response,
                 ):
-                    answer = WebAnswer(
-                        response.url, response.status_code, response.reason or "", response.headers, take(response)
-                    )
+                    take(response)
             except TriageError:
                 raise
             except (requests.ConnectionError, requests.Timeout, ProtocolError, ReadTimeoutError) as error:
-                if is_last:
-                    reason = f"cannot reach {host_of(url)}: {_reason(error)} ({number} attempts)"
-                    raise EnvironmentFailure(reason) from error
+                failure = EnvironmentFailure(f"cannot reach {host}: {_reason(error)} ({number} attempts)")
             except Exception as error:  # whatever a broken answer or address makes the libraries raise
                 raise unusable(url, _reason(error)) from error
             else:
-                limit = _limit_seconds(answer.status, answer.headers)
-                if limit is None and answer.status < 500:
-                    return answer
-                if limit is not None and (is_last or limit > _PATIENCE):
+                limit = _limit_seconds(response)
+                if limit is None and response.status_code < 500:
+                    return response
+                failure = EnvironmentFailure(f"{host} has an error: {status_of(response)}")
+                if limit is not None:
                     until = datetime.fromtimestamp(time.time() + limit).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
-                    raise EnvironmentFailure(f"rate limit of {host_of(url)} exceeded until {until}: {answer}")
-                if is_last:
-                    raise EnvironmentFailure(f"{host_of(url)} has an error: {answer}")
-                wait = wait if limit is None else limit
+                    failure = EnvironmentFailure(f"rate limit of {host} exceeded until {until}: {status_of(response)}")
+                    wait = limit
+            if number == self._tries or wait > _PATIENCE:
+                raise failure
             self._workspace.pause(wait)
         raise AssertionError
 
@@ -212,13 +181,13 @@ def network_seconds() -> float | None:
         raise BadInput(f"TRIAGE_NETWORK_TIMEOUT: {error}") from error
 
 
-def _limit_seconds(status: int, headers: Mapping[str, str]) -> float | None:
+def _limit_seconds(response: requests.Response) -> float | None:
     """Return the seconds until the server's rate limit ends, or None if the answer is not a rate limit."""
-    after, reset = headers.get("Retry-After", ""), headers.get("X-RateLimit-Reset", "")
-    if status == 429 or (status == 403 and after):
-        return min(float(after), _LONGEST_WAIT) if re.fullmatch(r"[0-9]{1,9}", after) else _DEFAULT_WAIT
-    if status == 403 and headers.get("X-RateLimit-Remaining") == "0":
-        seconds = float(reset) - time.time() if re.fullmatch(r"[0-9]{1,15}", reset) else _DEFAULT_WAIT
+    after, reset = response.headers.get("Retry-After", ""), response.headers.get("X-RateLimit-Reset", "")
+    if response.status_code == 429 or (response.status_code == 403 and after):
+        return min(float(after), _LONGEST_WAIT) if re.fullmatch("[0-9]{1,9}", after) else _DEFAULT_WAIT
+    if response.status_code == 403 and response.headers.get("X-RateLimit-Remaining") == "0":
+        seconds = float(reset) - time.time() if re.fullmatch("[0-9]{1,15}", reset) else _DEFAULT_WAIT
         return min(max(seconds, 0) + 1, _LONGEST_WAIT)
     return None
 

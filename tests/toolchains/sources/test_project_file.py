@@ -31,7 +31,7 @@ distribution: 3.10
 name: again
 """
     expected = [
-        ("1:1", "add `compiler: iree`"),
+        ("1:1", "add `compiler: my-compiler`"),
         ("2:1", 'did you mean "nightlies"? Keys: name, compiler, repository, '),
         ("3:25", "https://"),
         ("3:41", "{version}"),
@@ -69,7 +69,7 @@ def test_the_users_file_has_precedence(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"odd compilers .*: write .*triage\.yaml"):
         find_project("odd", tmp_path)
     (tmp_path / "triage.yaml").write_text("name: mine\n")
-    with pytest.raises(BadFiles, match=r"triage\.yaml:1:1: .*`compiler: iree`"):
+    with pytest.raises(BadFiles, match=r"triage\.yaml:1:1: .*`compiler: my-compiler`"):
         find_project("iree", tmp_path)
     with pytest.raises(BadFiles):
         load_project(tmp_path / "missing.yaml")

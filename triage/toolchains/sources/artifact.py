@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from triage.git_history import Timeline
 from triage.git_history.refs import links_of
@@ -24,7 +24,7 @@ from triage.toolchains.index import Release, newest_wheel
 from triage.toolchains.install import install_wheel
 from triage.toolchains.install_cache import fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, Url, commit_offer
-from triage.toolchains.web import Web, host_of, unusable
+from triage.toolchains.web import Web, host_of, status_of, unusable
 from triage.toolchains.workspace import Workspace
 
 PUBLIC_API = "https://api.github.com"
@@ -158,11 +158,16 @@ class CommitArtifacts:
         try:
             for number in range(1, _MAX_PAGES + 1):
                 answer = self._web.get(url, {"name": name, "per_page": _PAGE_SIZE, "page": number}, accept=_JSON)
-                if answer.status == 401:
+                if answer.status_code == 401:
                     raise EnvironmentFailure(f"{host_of(self._api)} rejects the token in GITHUB_TOKEN or GH_TOKEN")
-                if answer.status != 200:
-                    raise EnvironmentFailure(f"cannot list the artifacts of {self._slug}: {host_of(url)} answered {answer}")
-                page = answer.parse(ArtifactsPage)
+                if answer.status_code != 200:
+                    found = status_of(answer)
+                    raise EnvironmentFailure(f"cannot list the artifacts of {self._slug}: {host_of(url)} answered {found}")
+                try:
+                    page = ArtifactsPage.model_validate_json(answer.content)
+                except ValidationError as error:
+                    reason = " ".join(str(error).splitlines()[1:3])
+                    raise unusable(self._api, f"it is not a list of artifacts: {reason}") from error
                 for artifact in page.artifacts:
                     run = artifact.workflow_run
                     if artifact.name == name and (branch is None or (run and run.head_branch == branch)):
