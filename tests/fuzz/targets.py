@@ -34,7 +34,7 @@ from triage.mlir.ir_reader import DumpReader, read_printed
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import ONNX, OnnxDocument, cut
-from triage.toolchains.index import read_page
+from triage.toolchains.index import Index
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.project import load_project
 from triage.toolchains.workspace import Workspace
@@ -149,7 +149,7 @@ def http(data: bytes, folder: Path) -> None:
     settings = ArtifactsSection(artifact="linux", api="https://api.example")
     actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings)
     asked: tuple[Callable[[], object], ...] = (
-        lambda: read_page(workspace, "https://index.example/simple/iree-base-compiler/", "iree-base-compiler"),
+        lambda: Index(workspace, "https://index.example/simple/").releases("iree-base-compiler"),
         lambda: list(actions.listed(now)),
     )
     failure: Exception | None = None

@@ -18,8 +18,6 @@ from triage.toolchains.workspace import Workspace
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_LARGE = 16 << 20  # bytes; the digests of smaller files are computed again, which is faster than reading a stored one
-
 
 @dataclass(frozen=True, slots=True)
 class DescribedCompiler:
@@ -45,35 +43,29 @@ def describe(workspace: Workspace, compiler: Compiler, program: Path) -> Describ
     section = workspace.state("capabilities")
     try:
         files = compiler.identity_files(program)
-        key = _stamp(*files)
+        key = _stamp(files)
     except FileNotFoundError as error:
         raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
     with suppress(ValueError):  # none, or of an earlier version of the program
         return _stored().validate_python(section.get(key))
     with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
-        identity = pool.submit(_identity, workspace, files)  # reading a large library takes as long as the queries
+        identity = pool.submit(_identity, files)  # reading a large library takes as long as the queries
         description = compiler.describe(program)
         known = DescribedCompiler(identity.result(), description)
     section.put(key, _stored().dump_python(known, mode="json"))
     return known
 
 
-def _identity(workspace: Workspace, files: tuple[Path, ...]) -> str:
-    """Return a digest of all files. Those of large files are stored, because compilers of many commits may share a library."""
-    whole, digests = blake2b(digest_size=20), workspace.state("file digests")
+def _identity(files: tuple[Path, ...]) -> str:
+    """Return a digest of the names and contents of all files."""
+    whole = blake2b(digest_size=20)
     for path in files:
-        key = _stamp(path) if path.stat().st_size >= _LARGE else None
-        digest = digests.get(key) if key else None
-        if digest is None:
-            with path.open("rb") as source:
-                digest = file_digest(source, "sha256").hexdigest()
-            if key:
-                digests.put(key, digest)
-        whole.update(path.name.encode() + b"\0" + bytes.fromhex(digest))
+        with path.open("rb") as source:
+            whole.update(path.name.encode() + b"\0" + file_digest(source, "sha256").digest())
     return whole.hexdigest()
 
 
-def _stamp(*files: Path) -> str:
+def _stamp(files: tuple[Path, ...]) -> str:
     """Return a digest that changes when one of the files is written, without reading them."""
     key = blake2b(digest_size=16)
     for path in files:

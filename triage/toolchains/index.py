@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,12 +96,13 @@ def _pip_setting() -> str | None:
 
 
 class Index:
-    """A package index in the simple format. Its last answer is stored and used when the network fails."""
+    """A package index in the simple format, or a page of links. Its last answer is stored and used when the network fails."""
 
-    def __init__(self, workspace: Workspace, url: str | None = None) -> None:
-        """`url`: the index; None for the one that the user's settings name."""
+    def __init__(self, workspace: Workspace, url: str | None = None, *, is_page: bool = False) -> None:
+        """`url`: the index (default: the one that the user's settings name), or the page."""
         self._workspace = workspace
         self._url = url
+        self._is_page = is_page
         self._answers: dict[tuple[str, tuple[PythonVersion, ...]], tuple[Release, ...]] = {}
 
     @property
@@ -111,7 +111,7 @@ class Index:
         return self._url
 
     def releases(self, distribution: str, pythons: Sequence[PythonVersion] = ()) -> tuple[Release, ...]:
-        """All versions with a wheel for this platform, oldest first, yanked and pre-releases included.
+        """Return all versions with a wheel for this platform, oldest first, yanked and pre-releases included.
 
         `pythons` are the Python versions whose wheels are wanted, best first (default: this program's). For a release that has
         none of them, another wheel is chosen.
@@ -122,54 +122,44 @@ class Index:
         if key not in self._answers:
             from packaging.utils import canonicalize_name
 
-            url, shown = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/", without_password(self.url)
+            page = self.url if self._is_page else f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
+            state, kept = self._workspace.state("listed wheels"), f"{distribution} {page}"
             try:
-                listed = read_page(self._workspace, url, distribution, pythons)
-            except PageNotFound as error:
-                raise EnvironmentFailure(f"the package index has no {distribution} ({shown})") from error
+                listed = self._read(page, distribution, pythons)
+                if listed:
+                    state.put(kept, [asdict(release) for release in listed])
             except EnvironmentFailure as error:
-                if not (listed := stored_page(self._workspace, url, distribution)):
-                    raise EnvironmentFailure(
-                        f"cannot read the package index {shown}: {error}. Installed releases and `path:DIR` work without it; "
-                        "set TRIAGE_INDEX_URL to another index"
-                    ) from error
+                try:
+                    listed = [Release(**entry) for entry in state.get(kept) or ()]
+                except TypeError:  # stored by another version of the program
+                    listed = []
+                if not listed:
+                    raise
+                self._workspace.progress.note(f"{error}\nusing the list from the last time")
             self._answers[key] = tuple(listed)
         return self._answers[key]
 
+    def _read(self, page: str, distribution: str, pythons: Sequence[PythonVersion]) -> list[Release]:
+        from pypi_simple import ACCEPT_ANY, ProjectPage
 
-class PageNotFound(EnvironmentFailure):
-    """The server has no such page."""
-
-
-def read_page(workspace: Workspace, url: str, distribution: str, pythons: Sequence[PythonVersion] = ()) -> list[Release]:
-    """Return the wheels for this platform on a page of a simple index or of links, oldest version first, and store them.
-
-    Raises:
-        PageNotFound: the server has no such page.
-        EnvironmentFailure: the page cannot be read.
-    """
-    from pypi_simple import ACCEPT_ANY, ProjectPage
-
-    answer = Web(workspace, tries=2).get(url, accept=ACCEPT_ANY)
-    if answer.status_code != 200:
-        error = PageNotFound if answer.status_code in (404, 410) else EnvironmentFailure
-        raise error(f"cannot read {without_password(url)}: {status_of(answer)}")
-    try:
-        packages = ProjectPage.from_response(answer, distribution).packages
-        releases = choose_wheels(packages, distribution, pythons)
-    except Exception as error:  # the parsers of HTML raise more than they document
-        reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
-        raise unusable(answer.url, f"it is not a page of links: {reason[:300]}") from error
-    if releases:
-        workspace.state("listed wheels").put(f"{distribution} {url}", [asdict(release) for release in releases])
-    return releases
-
-
-def stored_page(workspace: Workspace, url: str, distribution: str) -> list[Release]:
-    """Return what `read_page` returned last time, or nothing."""
-    with suppress(TypeError):  # stored by another version of the program
-        return [Release(**entry) for entry in workspace.state("listed wheels").get(f"{distribution} {url}") or ()]
-    return []
+        if self._is_page:
+            shown, advice = without_password(page), "; releases need no list of nightlies"
+        else:
+            advice = ". Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to another index"
+            shown = f"the package index {without_password(self.url)}"
+        try:
+            answer = Web(self._workspace, tries=2).get(page, accept=ACCEPT_ANY)
+        except EnvironmentFailure as error:
+            raise EnvironmentFailure(f"cannot read {shown}: {error}{advice}") from error
+        if answer.status_code == 404:
+            raise EnvironmentFailure(f"{shown} has no {distribution}")
+        if answer.status_code != 200:
+            raise EnvironmentFailure(f"cannot read {shown}: {status_of(answer)}{advice}")
+        try:
+            return choose_wheels(ProjectPage.from_response(answer, distribution).packages, distribution, pythons)
+        except Exception as error:  # the parsers of HTML raise more than they document
+            reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
+            raise unusable(answer.url, f"it is not a page of links: {reason[:300]}") from error
 
 
 def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:

@@ -18,7 +18,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install_cache import PLAIN_WHEEL, bytes_below, fill_folder, folder_of, installed_release
-from triage.toolchains.web import host_of, network_seconds
+from triage.toolchains.web import host_of, network_seconds, without_password
 from triage.toolchains.workspace import Workspace
 
 _UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
@@ -65,7 +65,7 @@ def install(workspace: Workspace, distribution: str, release: Release, index: st
 def install_companion(workspace: Workspace, package: str, version: str, index: Index) -> Path:
     """Return the folder of a package that is released with a compiler.
 
-    It has the compiler's version or, if the package lacks a patch version, the newest one before it.
+    It has the compiler's version or, if the package lacks a patch release, the newest one before it.
 
     Raises:
         Unobtainable: the index has none.
@@ -79,12 +79,13 @@ def install_companion(workspace: Workspace, package: str, version: str, index: I
         patches = [
             release
             for release in index.releases(package)
-            if Version(release.version) <= wanted
-            and Version(release.version).release[:2] == wanted.release[:2]
-            and not release.yanked
+            if not release.yanked
+            and ((patch := Version(release.version)) == wanted or not wanted.is_prerelease)
+            and patch <= wanted
+            and patch.release[:2] == wanted.release[:2]
         ]
         if not patches:
-            raise Unobtainable(f"the package index has no {package} {version}")
+            raise Unobtainable(f"there is no {package} {version} at {without_password(index.url)}")
         release = max(patches, key=lambda patch: Version(patch.version))
     return install(workspace, package, release, index.url)
 

@@ -27,7 +27,7 @@ from triage.toolchains.workspace import Workspace
 if TYPE_CHECKING:
     from packaging.version import Version
 
-    from triage.toolchains.sources.wheels import Nightlies
+    from triage.toolchains.sources.wheels import Wheels
 
 _FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 
@@ -86,7 +86,7 @@ class ToolchainRegistry:
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
-        self._nightlies: dict[str, Nightlies] = {}
+        self._nightlies: dict[str, Wheels] = {}
         self._in_use = InUse(self.workspace.stop)
         sweep(home)
 
@@ -194,7 +194,7 @@ class ToolchainRegistry:
                 pass
         return None
 
-    def _nightlies_of(self, family: str) -> Nightlies:
+    def _nightlies_of(self, family: str) -> Wheels:
         """Return the nightlies of the project file in the current folder, or of the shipped one."""
         if family not in self._nightlies:
             from triage.toolchains.sources.project import FILE, find_project  # slow to import

@@ -10,8 +10,9 @@ from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.git_history import Timeline
 from triage.model.errors import Unobtainable
+from triage.toolchains.index import Index
 from triage.toolchains.install_cache import installed, is_intact, stored
-from triage.toolchains.sources.wheels import Nightlies
+from triage.toolchains.sources.wheels import Wheels
 from triage.toolchains.workspace import Workspace
 
 NAME = "iree-base-compiler"
@@ -55,8 +56,8 @@ def timeline(history: History) -> Timeline:
 
 
 @pytest.fixture
-def nightlies(workspace: Workspace, server: LoopbackIndex) -> Nightlies:
-    return Nightlies(workspace, NAME, page(server), ["iree-{version}"])
+def nightlies(workspace: Workspace, server: LoopbackIndex) -> Wheels:
+    return Wheels(workspace, "nightlies", NAME, ["iree-{version}"], Index(workspace, page(server), is_page=True))
 
 
 def page(server: LoopbackIndex) -> str:
@@ -68,7 +69,7 @@ def brief(offers: object) -> list[tuple[str, int, bool, bool]]:
     return [(one.item[-2:], one.position.index, one.position.exact, one.revision.commit is not None) for one in offers]
 
 
-def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Nightlies, timeline: Timeline) -> None:
+def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Wheels, timeline: Timeline) -> None:
     every = nightlies.offers(timeline, range(5))
     assert brief(every) == [("01", 0, False, True), ("02", 1, True, True), ("03", 1, True, True), ("04", 3, False, False)]
     assert [one.revision.date for one in every] == [f"2025-06-0{day}" for day in (1, 2, 3, 4)]
@@ -77,7 +78,7 @@ def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Nightlies, timeli
 
 
 def test_a_nightly_is_obtained_once_and_counts_as_an_install(
-    nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex, workspace: Workspace
+    nightlies: Wheels, timeline: Timeline, server: LoopbackIndex, workspace: Workspace
 ) -> None:
     [first, *_] = offers = nightlies.offers(timeline, range(1, 3))
     assert all(one.seconds == 15 for one in offers)
@@ -95,9 +96,7 @@ def test_a_nightly_is_obtained_once_and_counts_as_an_install(
     assert not [path for path in workspace.toolchains.iterdir() if path.name.endswith(".staging")]
 
 
-def test_missing_and_damaged_nightlies_are_unobtainable(
-    nightlies: Nightlies, timeline: Timeline, server: LoopbackIndex
-) -> None:
+def test_missing_and_damaged_nightlies_are_unobtainable(nightlies: Wheels, timeline: Timeline, server: LoopbackIndex) -> None:
     gone, damaged = nightlies.offers(timeline, range(1, 3))
     wheels = {path.name.split("-")[1]: path for path in (server.folder / "wheels").iterdir()}
     wheels[gone.item].unlink()

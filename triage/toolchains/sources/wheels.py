@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -20,7 +19,7 @@ from triage.git_history.refs import day_in, tags_for
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision
 from triage.recipes.mapping import Text
-from triage.toolchains.index import Index, Release, read_page, stored_page
+from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install, install_companion
 from triage.toolchains.install_cache import folder_of, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, Tags, Url
@@ -41,8 +40,8 @@ class ReleasesSection(SourceSection):
     def needs_distribution(self) -> bool:
         return True
 
-    def open(self, context: SourceContext) -> Releases:
-        return Releases(context.workspace, context.distribution or "", self.tags)
+    def open(self, context: SourceContext) -> Wheels:
+        return Wheels(context.workspace, "releases", context.distribution or "", self.tags, Index(context.workspace))
 
 
 class NightliesSection(SourceSection):
@@ -63,37 +62,39 @@ class NightliesSection(SourceSection):
     def needs_distribution(self) -> bool:
         return self.distribution is None
 
-    def open(self, context: SourceContext) -> Nightlies:
+    def open(self, context: SourceContext) -> Wheels:
         return self.of(context.workspace, context.distribution)
 
-    def of(self, workspace: Workspace, distribution: str | None) -> Nightlies:
-        """The source, for a project whose wheels have this name."""
-        name = self.distribution or distribution or ""
-        return Nightlies(workspace, name, self.index or self.find_links or "", self.tags, is_index=self.index is not None)
+    def of(self, workspace: Workspace, distribution: str | None) -> Wheels:
+        """Return the source for a project whose wheels have this name."""
+        index = Index(workspace, self.index or self.find_links, is_page=self.index is None)
+        return Wheels(workspace, "nightlies", self.distribution or distribution or "", self.tags, index)
 
 
-class _Wheels(ABC):
-    """Wheels that a page lists."""
+class Wheels:
+    """The releases or nightlies of a package."""
 
-    name: str
-
-    def __init__(self, workspace: Workspace, distribution: str, tags: Sequence[str], page: str) -> None:
-        """tags: patterns such as `v{version}`; page: the address of the list, or of the index."""
+    def __init__(self, workspace: Workspace, name: str, distribution: str, tags: Sequence[str], index: Index) -> None:
+        """name: `releases` or `nightlies`; tags: patterns such as `v{version}`."""
+        self.name = name
         self._workspace = workspace
         self._distribution = distribution
-        self._tags = tuple(tags)
-        self._page = page
-        self._kind = f"{self.name}:{distribution}"
+        self._tags = tags
+        self._index = index
+        self._kind = f"{name}:{distribution}"
 
-    @property
-    @abstractmethod
     def listed(self) -> Mapping[str, Release]:
-        """The wheels for this platform by version, oldest first. EnvironmentFailure when they cannot be listed."""
+        """Return the wheels for this platform by version, oldest first, of releases the stable ones that were not yanked.
+
+        EnvironmentFailure when they cannot be listed and never were.
+        """
+        every, is_all = self._index.releases(self._distribution), self.name == "nightlies"
+        return {one.version: one for one in every if is_all or not (one.prerelease or one.yanked)}
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return the wheels whose commit is in the range. That of a branch is placed where the branch left the timeline."""
         offers = []
-        for version, release in self.listed.items():
+        for version, release in self.listed().items():
             position = self._position(version, timeline)
             if position is None or position.index not in indices:
                 continue
@@ -108,81 +109,19 @@ class _Wheels(ABC):
     def obtain(self, offer: Offer, package: str | None = None) -> Path:
         return self.obtain_version(offer.item, package)
 
-    @abstractmethod
     def obtain_version(self, version: str, package: str | None = None) -> Path:
         """Return the folder of a version, or of another package of it. Errors as of `obtain`."""
-
-    def _install(self, version: str) -> Path:
-        release = self.listed.get(version)
+        if package is not None:
+            return install_companion(self._workspace, package, version, self._index)
+        release = self.listed().get(version)
         if release is None:
-            raise Unobtainable(f"{without_password(self._page)} lists no {self._distribution} {version} for this platform")
+            where = without_password(self._index.url)
+            raise Unobtainable(f"{where} lists no {self._distribution} {version} for this platform")
         folder = folder_of(self._workspace.toolchains, self._distribution, release)
         if is_intact(folder):
             return folder
         with self._workspace.costs.timing(self._kind):
-            return install(self._workspace, self._distribution, release, self._page)
-
-    def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
-        """Return where the tag of a version lies, unless two tags name different commits or it shares no history."""
-        tags = tags_for(version, self._tags, timeline.tag)
-        if len({tag.sha for tag in tags}) != 1:
-            return None
-        with suppress(BadInput):
-            return timeline.place(tags[0].sha)
-        return None
-
-
-class Releases(_Wheels):
-    """Stable releases that were not yanked and have a tag in the repository."""
-
-    name = "releases"
-
-    def __init__(self, workspace: Workspace, distribution: str, tags: Sequence[str]) -> None:
-        self._index = Index(workspace)
-        super().__init__(workspace, distribution, tags, self._index.url)
-
-    @cached_property
-    def listed(self) -> Mapping[str, Release]:
-        releases = self._index.releases(self._distribution)
-        return {release.version: release for release in releases if not (release.prerelease or release.yanked)}
-
-    def obtain_version(self, version: str, package: str | None = None) -> Path:
-        if package is not None:
-            return install_companion(self._workspace, package, version, self._index)
-        return self._install(version)
-
-
-class Nightlies(_Wheels):
-    """Wheels on a page of links. Their commits are those of tags, or of the times in their versions."""
-
-    name = "nightlies"
-
-    def __init__(
-        self, workspace: Workspace, distribution: str, address: str, tags: Sequence[str] = (), *, is_index: bool = False
-    ) -> None:
-        """`address`: of the page, or of an index with a page for each package."""
-        self._address = address
-        self._is_index = is_index
-        self._others: dict[str, Nightlies] = {}
-        super().__init__(workspace, distribution, tags, f"{address.rstrip('/')}/{distribution}/" if is_index else address)
-
-    @cached_property
-    def listed(self) -> Mapping[str, Release]:
-        try:
-            wheels = read_page(self._workspace, self._page, self._distribution)
-        except EnvironmentFailure as error:
-            wheels = stored_page(self._workspace, self._page, self._distribution)
-            if not wheels:
-                raise EnvironmentFailure(f"{error}; releases need no list of nightlies") from error
-            self._workspace.progress.note(f"{error}\nusing the list of nightlies from the last time")
-        return {wheel.version: wheel for wheel in wheels}
-
-    def obtain_version(self, version: str, package: str | None = None) -> Path:
-        if package is None:
-            return self._install(version)
-        if package not in self._others:
-            self._others[package] = Nightlies(self._workspace, package, self._address, is_index=self._is_index)
-        return self._others[package].obtain_version(version)
+            return install(self._workspace, self._distribution, release, self._index.url)
 
     def of_day(self, day: str) -> Revision:
         """Return the newest nightly of a day, `2025-06-04` or `20250604`, or of all days for `latest`.
@@ -199,17 +138,20 @@ class Nightlies(_Wheels):
         chosen = [revision for revision in older if parts is None or revision.date == wanted]
         if not chosen:
             near = f"; the newest before it is of {older[-1].date}" if older else ""
-            raise EnvironmentFailure(f"{without_password(self._page)} has no nightly of {day}{near}")
+            raise EnvironmentFailure(f"{without_password(self._index.url)} has no nightly of {day}{near}")
         return chosen[-1]
 
     def revisions(self) -> tuple[Revision, ...]:
-        """Return all nightlies, oldest first."""
-        return tuple(Revision(version, date=day_in(version) or wheel.date) for version, wheel in self.listed.items())
+        """Return all versions, oldest first."""
+        return tuple(Revision(version, date=day_in(version) or wheel.date) for version, wheel in self.listed().items())
 
     def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
-        """Return where a nightly lies by its tag, by the time in its version or, not exactly, by its day."""
-        if position := super()._position(version, timeline):
-            return position
+        """Return where a version lies by its tag, by the time in it or, not exactly, by the day in it."""
+        tags = tags_for(version, self._tags, timeline.tag)
+        if len({tag.sha for tag in tags}) == 1:
+            with suppress(BadInput):  # it shares no history with the timeline
+                return timeline.place(tags[0].sha)
+            return None
         stamp, day = _STAMP.search(version), day_in(version)
         if stamp and (index := _indices_by_time(timeline).get(stamp.group(1))) is not None:
             return CommitPosition(index, timeline.commits[index].sha)
