@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.execution.no_importer import inputs_without_importer
+from tests.execution.test_inputs import inputs_without_importer
 from triage.compilers.analysis import Ir
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation

@@ -1,14 +1,27 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.execution.damage import do, each_damage
-from tests.execution.no_importer import inputs_without_importer
-from triage.execution.inputs import Prepared
+from triage.compilers.base import Importer
+from triage.execution.cache import ResultCache
+from triage.execution.inputs import Inputs, Prepared
+from triage.execution.onnx_import import OnnxImporters
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Limits
+
+
+def no_download(url: str, _target: Path) -> None:
+    raise AssertionError(url)
+
+
+def inputs_without_importer(folder: Path) -> Inputs:
+    stop = threading.Event()
+    importers = OnnxImporters(Importer("none", ()), tuple, stop, lambda: None)
+    return Inputs(folder / "made", ResultCache(folder / "imports.db"), stop, fresh=False, onnx=importers, download=no_download)
 
 
 def prepared(script: Path) -> Prepared:

@@ -75,21 +75,6 @@ def test_waiting_for_a_core_is_no_timeout(tmp_path: Path) -> None:
     assert isinstance(outcomes[1], Failed)
 
 
-def test_descendants_that_outlive_the_process_are_killed(tmp_path: Path) -> None:
-    mark = f"mark-{os.getpid()}-orphan"
-    execution = python(ORPHANS.format(mark=mark), tmp_path)
-    assert execution.ok
-    wait_until(lambda: not processes_with(mark))
-
-
-def test_a_memory_limit_counts_the_whole_group(tmp_path: Path) -> None:
-    grab = "x = bytearray(300 << 20); x[::4096] = b'x' * len(x[::4096]); import time; time.sleep(60)"
-    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grab!r}])"
-    execution = python(code, tmp_path, limits=Limits(timeout=60, memory=200 << 20))
-    assert execution.ending is Ending.OVER_MEMORY
-    assert execution.peak_rss_mb > 200
-
-
 def test_the_head_and_the_tail_of_a_long_output_are_kept(tmp_path: Path) -> None:
     code = "import sys\nfor n in range(200000): sys.stderr.write(f'line {n:08d}\\n')"
     seen = bytearray()
@@ -107,22 +92,6 @@ def test_a_stop_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         run([sys.executable, "-c", "import time; time.sleep(300)", mark], Limits(timeout=60), tmp_path, stop=stop)
     assert not processes_with(mark)
-
-
-def test_kill_9_of_this_program_ends_the_compiler(tmp_path: Path) -> None:
-    length = f"600.{os.getpid()}"
-    code = f"""
-from pathlib import Path
-from triage.execution.process import run
-from triage.model.execution import Limits
-here = Path({str(tmp_path)!r})
-run(["sh", "-c", "echo >&2 started; exec sleep {length}"], Limits(), here, on_stderr=(here / "seen").write_bytes)
-"""
-    parent = subprocess.Popen([sys.executable, "-c", code])
-    wait_until((tmp_path / "seen").exists)
-    parent.kill()
-    parent.wait()
-    wait_until(lambda: not processes_with(length))
 
 
 def test_a_missing_program_is_not_started(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -34,17 +32,6 @@ def compiled(job: ProbeJob, toolchain: Toolchain) -> Probe:
     return Probe(job.case, toolchain.revision, toolchain.version, Compiled(), Measured(seconds=1.0), cached=False)
 
 
-def scheduler(
-    probe: Callable[[ProbeJob, Toolchain], Probe] = compiled,
-    *,
-    obtain: Callable[[ToolchainRef], Toolchain] = obtain,
-    reservation: Callable[[Case], float] = lambda case: 100.0,
-    jobs: int = 4,
-    memory_mb: float = 1e6,
-) -> Scheduler:
-    return Scheduler(obtain, probe, reservation, threading.Event(), jobs, memory_mb)
-
-
 def test_jobs_run_together_only_within_the_memory() -> None:
     together, most = list[str](), list[int]()
     both = threading.Barrier(2, timeout=PATIENCE)
@@ -57,7 +44,8 @@ def test_jobs_run_together_only_within_the_memory() -> None:
         together.remove(job.case.name)
         return compiled(job, toolchain)
 
-    assert len(list(scheduler(probe, memory_mb=250.0).run([job(f"case-{number}") for number in range(6)]))) == 6
+    jobs = [job(f"case-{number}") for number in range(6)]
+    assert len(list(Scheduler(obtain, probe, lambda _: 100.0, threading.Event(), 4, 250.0).run(jobs))) == 6
     assert most == [2] * 6
 
 
@@ -71,33 +59,25 @@ def test_a_toolchain_that_cannot_be_obtained_makes_its_probes_untestable(error: 
             raise error
         return obtain(ref)
 
-    probes = {probe.revision.name: probe.outcome for probe in scheduler(obtain=refuse).run([job("a"), job("a", "1.1.0")])}
+    probes_of = Scheduler(refuse, compiled, lambda _: 100.0, threading.Event(), 4, 1e6)
+    probes = {probe.revision.name: probe.outcome for probe in probes_of.run([job("a"), job("a", "1.1.0")])}
     assert isinstance(probes["1.0.0"], Compiled)
     assert probes["1.1.0"] == Untestable(cause, str(error))
 
 
-@dataclass
-class UntilStopped:
-    """Compiles that run until they are stopped, as processes do; a case named `first` ends at once."""
+def test_closing_the_iterator_stops_what_runs() -> None:
+    stop, started, stopped = threading.Event(), threading.Event(), list[str]()
 
-    stop: threading.Event = field(default_factory=threading.Event)
-    started: threading.Event = field(default_factory=threading.Event)
-    stopped: int = 0
-
-    def __call__(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+    def until_stopped(job: ProbeJob, toolchain: Toolchain) -> Probe:
         if job.case.name == "first":
-            assert self.started.wait(PATIENCE)
+            assert started.wait(PATIENCE)
             return compiled(job, toolchain)
-        self.started.set()
-        assert self.stop.wait(PATIENCE)
-        self.stopped += 1
+        started.set()
+        assert stop.wait(PATIENCE)
+        stopped.append(job.case.name)
         raise Interrupted("stopped")
 
-
-def test_closing_the_iterator_stops_what_runs() -> None:
-    compile_ = UntilStopped()
-    probes = Scheduler(obtain, compile_, lambda case: 1.0, compile_.stop, 2, 1e6).run([job("first"), job("b"), job("c")])
+    probes = Scheduler(obtain, until_stopped, lambda _: 1.0, stop, 2, 1e6).run([job("first"), job("b"), job("c")])
     assert next(probes).case.name == "first"
     probes.close()  # type: ignore[attr-defined]
-    assert compile_.stop.is_set()
-    assert compile_.stopped == 1  # the third never started
+    assert stopped == ["b"]  # the third never started

@@ -28,7 +28,6 @@ from triage.execution.plan import Planner
 from triage.execution.process import StopSignal, memory
 from triage.execution.scheduler import ProbeJob, Scheduler, key_of_ref
 from triage.execution.scratch import Scratch
-from triage.execution.shared_cache import SharedCache
 from triage.execution.task import Naming, Task, by_key, untestable
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure, TriageError
@@ -348,7 +347,11 @@ def open_engine(
     """
     stop, home = threading.Event(), open_home()
     cache, families = ResultCache(home / "evidence.db", warn), Families(cases)
-    cache.shared, cache.trusted = SharedCache(shared, warn, stop) if shared else None, trusted
+    cache.trusted = trusted
+    if shared:
+        from triage.execution.shared_cache import SharedCache  # slow to import, and rarely needed
+
+        cache.shared = SharedCache(shared, warn, stop)
     try:
         registry, onnx = ToolchainRegistry(home, families, progress, stop), onnx_family()
         assert onnx.onnx_importer
