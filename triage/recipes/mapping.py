@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import yaml
 from pydantic import (
@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from triage.model.errors import BadFiles
@@ -190,9 +191,8 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     """What is wrong, and what to write."""
     value, error = details["input"], details.get("ctx", {})
     key = next((part for part in reversed(loc) if isinstance(part, str)), "")
-    owner = _model_at(loc[: loc.index(key)] if key else (), kind)
-    fields = {field.alias or name: field for name, field in owner.model_fields.items()} if owner else {}
-    examples = fields[key].examples if key in fields else None
+    known = _fields_at(loc[: len(loc) - loc[::-1].index(key) - 1] if key else (), kind)
+    examples = known[key].examples if key in known else None
     example = f"{key}: {yaml_text(examples[0])}" if examples else f"{key}: …"
     match details["type"]:
         case "value_error":
@@ -202,21 +202,23 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
         case "extra_forbidden" | "unexpected_keyword_argument" if key == "<<":
             return "merge keys (<<) are not supported; write the keys out."
         case "extra_forbidden" | "unexpected_keyword_argument":
-            keys = f" Keys: {', '.join(fields)}." if fields else ""
-            return f'"{key}" is not a key here{did_you_mean(key, fields)}{keys}'
+            keys = f" Keys: {', '.join(known)}." if known else ""
+            return f'"{key}" is not a key here{did_you_mean(key, known)}{keys}'
         case "literal_error" | "enum":
             return f'"{value}" is not one of the choices: write {error["expected"]}.'
         case "too_short":
             return f'the list of "{key}" is empty: give it values or remove the key.'
-    wanted = details["msg"].removeprefix("Input should be ").partition(",")[0].partition(" or instance")[0]
+    prefix, _, wanted = details["msg"].partition("Input should be ")
+    if prefix:
+        return f'"{value}" does not fit "{key}": {prefix}.'
+    wanted = wanted.partition(",")[0].partition(" or instance")[0]
     for pydantic_word, word in _WORDS.items():
         wanted = wanted.replace(pydantic_word, word)
     shape = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, Mapping) else f'"{value}"'
     if not key:
-        first = next(iter(fields), "key")
-        return f"the file must be {wanted} of keys such as `{first}: …`, not {shape}."
+        return f"the file must be {wanted} of keys such as `{next(iter(known), 'key')}: …`, not {shape}."
     subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
-    if key not in fields and wanted == "a list":  # a key of the user's own
+    if key not in known and wanted == "a list":  # a key of the user's own
         example = f"{key}: [{value}]"
     return f"{subject} must be {wanted}, not {shape}" + (f": write `{example}`." if not example.endswith("…") else ".")
 
@@ -231,22 +233,31 @@ _WORDS = {"valid ": "", "dictionary": "mapping", "string": "single value", "a in
 
 def _meant(loc: Loc, kind: Any) -> Loc:
     """The place of an unknown key, spelled as the nearest known key."""
-    owner = _model_at(loc[:-1], kind)
-    return (*loc[:-1], closest(str(loc[-1]), owner.model_fields if owner else ()) or "")
+    return (*loc[:-1], closest(str(loc[-1]), _fields_at(loc[:-1], kind)) or "")
 
 
-def _model_at(loc: Sequence[str | int], kind: Any) -> type[MappingFormat] | None:
-    """The model of the mapping at a location; parts that are not fields, such as an index, stay in the same model."""
-    model = next(_models_in(kind), None)
+def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
+    """The fields of the mapping at a location, by their keys. Parts that are not fields, such as an index, stay in it."""
+    known = _fields(kind)
     for part in loc:
-        fields = model.model_fields.items() if model else ()
-        field = next((field for name, field in fields if part in (field.alias, name)), None)
-        model = next(_models_in(field.annotation), model) if field else model
-    return model
+        if part in known:
+            known = _fields(known[str(part)].annotation) or known
+    return known
 
 
-def _models_in(annotation: Any) -> Iterator[type[MappingFormat]]:
-    if isinstance(annotation, type) and issubclass(annotation, MappingFormat):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
+def _fields(annotation: Any) -> dict[str, FieldInfo]:
+    """The fields of the only model or dataclass in a type, by their keys; none if there are several."""
+    waiting, models = [annotation], set()
+    while waiting:
+        part = waiting.pop()
+        waiting += get_args(part)
+        if isinstance(part, type) and (issubclass(part, MappingFormat) or is_dataclass(part)):
+            models.add(part)
+    if len(models) != 1:
+        return {}
+    [model] = models
+    if issubclass(model, MappingFormat):
+        return {field.alias or name: field for name, field in model.model_fields.items()}
+    hints = get_type_hints(model, include_extras=True)
+    infos = {field.name: FieldInfo.from_annotation(hints[field.name]) for field in fields(model)}
+    return {info.alias or name: info for name, info in infos.items()}
