@@ -26,26 +26,29 @@ _FOLDERS = {
 _TIMEOUT = 60.0  # seconds; uv runs each interpreter that it finds for the first time
 
 
-@cache
 def interpreter(version: Version) -> Path | None:
-    """The interpreter of a version, this program's own where the versions are equal; None where none of that version runs."""
-    if version == sys.version_info[:2]:
-        return Path(sys.executable)
-    answer = _uv_python("find", "--system", "--no-project", "cpython-{}.{}".format(*version))
-    return Path(answer.strip()) if answer.strip() else None
+    """The interpreter of a version, if one is there; this program's own where the versions are equal."""
+    return Path(sys.executable) if version == sys.version_info[:2] else _others().get(version)
 
 
-@cache
 def versions() -> tuple[Version, ...]:
     """The versions of all CPython interpreters, this program's own first, then the newest."""
     own = sys.version_info[:2]
-    entries = json.loads(_uv_python("list", "--only-installed", "--output-format", "json") or "[]")
-    others = {
-        (entry["version_parts"]["major"], entry["version_parts"]["minor"])
-        for entry in entries
-        if entry["path"] and entry["implementation"] == "cpython" and entry["variant"] == "default"
-    }
-    return (own, *sorted(others - {own}, reverse=True))
+    return (own, *sorted(_others().keys() - {own}, reverse=True))
+
+
+@cache
+def _others() -> dict[Version, Path]:
+    folders = [str(path) for base, pattern in _FOLDERS.items() for path in sorted(Path(base).expanduser().glob(pattern))[::-1]]
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
+    command = [uv_program(), "python", "list", "--only-installed", "--output-format", "json", "--offline", "--no-config"]
+    answer = capture(command, _TIMEOUT, purpose=Purpose.INSTALL, env={"PATH": path})
+    found: dict[Version, Path] = {}
+    for entry in json.loads(answer.stdout.text) if answer.ok else []:
+        if entry["path"] and entry["implementation"] == "cpython" and entry["variant"] == "default":
+            version = entry["version_parts"]["major"], entry["version_parts"]["minor"]
+            found.setdefault(version, Path(entry["path"]))
+    return found
 
 
 def version_of(text: str) -> Version:
@@ -60,16 +63,3 @@ def uv_program() -> str:
     from uv import find_uv_bin
 
     return find_uv_bin()
-
-
-def _uv_python(*words: str) -> str:
-    """What `uv python WORDS` prints; empty when it fails."""
-    folders = [
-        str(folder)
-        for base, pattern in _FOLDERS.items()
-        for folder in sorted(Path(base).expanduser().glob(pattern), reverse=True)
-    ]
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
-    command = [uv_program(), "python", *words, "--offline", "--no-config", "--color", "never"]
-    answer = capture(command, _TIMEOUT, purpose=Purpose.INSTALL, env={"PATH": path})
-    return answer.stdout.text if answer.ok else ""

@@ -11,7 +11,7 @@ from triage.compilers.base import Compiler
 from triage.compilers.parts import RecipeFromInput, Suites
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.recipes.family import RecipeFamilies, RecipeFamily
+from triage.recipes.family import RecipeFamilies
 
 # Imported on first use. The first is the family of recipes and revisions that name none.
 _CLASSES = {
@@ -63,27 +63,9 @@ def family_of(case: Case) -> Compiler:
     return family_named(kind).named(case.compiler, case.spec) or family_named(kind)
 
 
-class _RecipeFamilies(Mapping[str, RecipeFamily]):
-    """The families of `compiler` in recipes, the default first. A family is imported when it is looked up."""
-
-    def __getitem__(self, name: str) -> RecipeFamily:
-        if name not in _CLASSES:
-            raise KeyError(name)
-        return family_named(name).recipe
-
-    def __contains__(self, name: object) -> bool:
-        return name in _CLASSES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_CLASSES)
-
-    def __len__(self) -> int:
-        return len(_CLASSES)
-
-
 def recipe_families() -> RecipeFamilies:
     """The families of `compiler` in recipes, the default first."""
-    return _RecipeFamilies()
+    return {name: family_named(name).recipe for name in _CLASSES}
 
 
 def recipe_starters() -> dict[str, RecipeFromInput]:

@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.requirements import Requirement
-
 from triage.compilers.base import Compiler, Description, Environment, Packaging, Part
 from triage.compilers.command import layout
 from triage.compilers.command.spec import CommandScript, CommandSpec, VersionRule
@@ -40,7 +38,10 @@ class Command(Compiler):
     def __init__(self, name: str = "command", packages: tuple[str, ...] = (), version: VersionRule | None = None) -> None:
         """packages: requirements, the compiler's own name first; version: how one that is no package tells its version."""
         self.name = name
-        self.distribution = Requirement(packages[0]).name if packages else ""
+        if packages:
+            from packaging.requirements import Requirement
+
+            self.distribution = Requirement(packages[0]).name
         self.packaging: Packaging = Environment(packages[1:])
         self._version = version
         self.script = CommandScript(self.distribution)
