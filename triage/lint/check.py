@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from triage.compilers.analysis import Linter, LintFinding, LintRule, ProgramDevice, ProgramFindings, Severity
+from triage.compilers.analysis import Linter, LintFinding, LintRule, ProgramFindings, Severity
 from triage.compilers.base import mlir_tools
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
@@ -28,39 +28,25 @@ _ALL = "*"
 _NO_BACKEND = "the backend is unknown, so rules that depend on it are skipped (--flag passes flags of the compiler)"
 
 
-@dataclass(frozen=True, slots=True)
-class LintedCase:
-    """The lint result of one case.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintedCase(ProgramFindings):
+    """The lint result of one case."""
 
-    Attributes:
-        source: The file that positions refer to: as the user named it, or the generated program.
-        flags: Options that fix findings.
-        silenced: Number of findings that comments silence.
-        notes: What was not checked, and why.
-        graph: The program as a Mermaid flowchart.
-    """
-
-    case: Case
+    case: str
+    recipe: Path
+    """The file that the case is from."""
     source: str
+    """The file that positions refer to: as the user named it, or the generated program."""
     generated: bool
-    findings: tuple[LintFinding, ...]
-    devices: tuple[ProgramDevice, ...] = ()
-    flags: tuple[str, ...] = ()
-    silenced: int = 0
-    notes: tuple[str, ...] = ()
-    graph: str = ""
+    silenced: int
+    """Findings that comments silence."""
+    graph: str
+    """The program as a Mermaid flowchart."""
 
     JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
-        **dict.fromkeys(("case", "generated", "findings", "devices", "graph")),
+        **dict.fromkeys(("recipe", "generated", "findings", "devices", "graph")),
         "flags": "suggested_flags",
-        "case_name": "case",
     }
-    JSON_PROPERTIES: ClassVar = ("case_name",)
-
-    @property
-    def case_name(self) -> str:
-        """The name of the case."""
-        return self.case.name
 
     @property
     def has_errors(self) -> bool:
@@ -80,12 +66,12 @@ class LintResult:
     @property
     def findings(self) -> list[Mapping[str, object]]:
         """Each finding with its case."""
-        return [{**as_json(finding), "case": linted.case.name} for linted in self.cases for finding in linted.findings]
+        return [{**as_json(finding), "case": linted.case} for linted in self.cases for finding in linted.findings]
 
     @property
     def devices(self) -> list[Mapping[str, object]]:
         """Each device with its case."""
-        return [{**as_json(device), "case": linted.case.name} for linted in self.cases for device in linted.devices]
+        return [{**as_json(device), "case": linted.case} for linted in self.cases for device in linted.devices]
 
     @property
     def suggested_flags(self) -> list[str]:
@@ -116,40 +102,28 @@ def lint(engine: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, me
     module = _read(Reader(tools, engine.stop), prepared.path, name)
     found = linter.check(module, options, target.backend or None, target.chip)
     ignored = _ignored_rules(prepared.path)
-    loud = [
-        finding for finding in found.findings if ignored.get(_line_in(name, finding), set()).isdisjoint((finding.rule, _ALL))
-    ]
+    lines = [each.position.line if each.position and each.position.file == name else 0 for each in found.findings]
+    pairs = zip(lines, found.findings, strict=True)
+    loud = [finding for line, finding in pairs if ignored.get(line, set()).isdisjoint((finding.rule, _ALL))]
     extra = ProgramFindings()
     if measured and target.backend and all(device.declared for device in found.devices):
-        extra = measure_solver(engine, linter.solver(toolchain, module), replace(case, target=target), toolchain)
+        solver, case = linter.solver(toolchain, module), replace(case, target=target)
+        extra = measure_solver(engine, solver, case, toolchain, prepared.path, name)
     elif measured:
         reason = "declare all devices first" if target.backend else "the backend is unknown"
         extra = ProgramFindings(notes=(f"solver iterations are not measured: {reason}",))
     return LintedCase(
-        case,
-        name,
-        generated,
-        tuple(
-            sorted(
-                [*loud, *(_renamed(finding, str(prepared.path), name) for finding in extra.findings)],
-                key=_severity_and_position,
-            )
-        ),
-        found.devices,
-        (*found.flags, *extra.flags),
-        len(found.findings) - len(loud),
-        (*(() if target.backend else (_NO_BACKEND,)), *extra.notes),
-        linter.graph(module, options),
+        case=case.name,
+        recipe=case.source,
+        source=name,
+        generated=generated,
+        findings=tuple(sorted([*loud, *extra.findings], key=_severity_and_position)),
+        devices=found.devices,
+        flags=(*found.flags, *extra.flags),
+        silenced=len(found.findings) - len(loud),
+        notes=(*(() if target.backend else (_NO_BACKEND,)), *extra.notes),
+        graph=linter.graph(module, options),
     )
-
-
-def _line_in(file: str, finding: LintFinding) -> int:
-    return finding.position.line if finding.position and finding.position.file == file else 0
-
-
-def _renamed(finding: LintFinding, file: str, name: str) -> LintFinding:
-    position = finding.position
-    return replace(finding, position=replace(position, file=name)) if position and position.file == file else finding
 
 
 def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
@@ -184,12 +158,10 @@ def _ignored_rules(source: Path) -> dict[int, set[str]]:
     A comment after code concerns its line; a comment alone on a line concerns the next line.
     """
     rules: dict[int, set[str]] = {}
-    if source.suffix == ".mlirbc":
-        return rules
     with source.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if b"triage:" in line and (found := _IGNORE.search(line.rstrip())):
-                names = [_ALL] if found[2] is None else found[2].decode().split(",")
+                names = found[2].decode().split(",") if found[2] is not None else [_ALL]
                 alone = not line[: found.start()].strip()
                 rules.setdefault(number + alone, set()).update(name.strip() for name in names)
     return rules

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from triage.compilers.analysis import LintFinding, ProgramFindings, SolverLimit
 from triage.execution.engine import Engine
@@ -19,10 +20,12 @@ MAX_ITERATIONS = 4096  # a program that needs more does not converge for another
 _RESOURCE_CLASSES = frozenset({"timeout", "out-of-memory"})  # they show nothing about the solver
 
 
-def measure_solver(engine: Engine, solver: SolverLimit, case: Case, toolchain: Toolchain) -> ProgramFindings:
+def measure_solver(
+    engine: Engine, solver: SolverLimit, case: Case, toolchain: Toolchain, path: Path, shown: str
+) -> ProgramFindings:
     """Measure the smallest sufficient limit if the solver exhausts the default one.
 
-    A suggested limit was compiled with, and the next smaller one fails.
+    A suggested limit was compiled with, and the next smaller one fails. `shown` is what the user calls the program in `path`.
     """
     staged = _staged(case, toolchain, solver.phase)
     if staged is None:
@@ -32,19 +35,20 @@ def measure_solver(engine: Engine, solver: SolverLimit, case: Case, toolchain: T
         return ProgramFindings(notes=(f"solver iterations are not measured: {outcome.reason}",))
     if isinstance(outcome, Compiled):
         return ProgramFindings()
-    name, headline, rule = toolchain.revision.name, outcome.failure.headline, solver.rule
+    version, headline, rule = toolchain.revision.name, outcome.failure.headline, solver.rule
     if outcome.failure.failure_class not in solver.failure_classes:
-        rule, text = solver.other_rule, f"does not compile on {name}: {headline}"
-        return ProgramFindings((LintFinding(rule.name, rule.severity, text, _position(outcome.failure.location)),))
+        position = _position((outcome.failure.location or "").replace(str(path), shown))
+        rule, text = solver.other_rule, f"does not compile on {version}: {headline}"
+        return ProgramFindings((LintFinding(rule.name, rule.severity, text, position),))
     flags = []
     if solver.option is None:
-        text = f"the affinity solver does not converge, and {name} has no option for more iterations"
+        text = f"the affinity solver does not converge, and {version} has no option for more iterations"
     elif (smallest := _smallest(engine, solver, staged, toolchain)) is None:
-        text = f"{headline} on {name}; {MAX_ITERATIONS} iterations do not suffice, so the limit is not the cause"
+        text = f"{headline} on {version}; {MAX_ITERATIONS} iterations do not suffice, so the limit is not the cause"
     else:
         flags = [f"{solver.option}{smallest}"]
         complete = engine.probe_on(_limited(case, solver.option, smallest), toolchain).outcome
-        text = f"{headline} on {name}; it needs {smallest} iterations: pass `{flags[0]}`"
+        text = f"{headline} on {version}; it needs {smallest} iterations: pass `{flags[0]}`"
         if not isinstance(complete, Compiled):
             text += f". It then fails differently: {complete.failure.headline if complete.failure else 'it cannot be tested'}"
     return ProgramFindings((LintFinding(rule.name, rule.severity, text),), flags=tuple(flags))
@@ -53,16 +57,14 @@ def measure_solver(engine: Engine, solver: SolverLimit, case: Case, toolchain: T
 def _staged(case: Case, toolchain: Toolchain, phase: str) -> Case | None:
     """Return the case, ended as soon as the solver is done; None if it ends before."""
     phases = toolchain.capabilities.phases
-    if phase not in phases:
-        return case if case.phase is None else None
     if case.phase in phases and phases.index(case.phase) < phases.index(phase):
         return None
     return replace(case, phase=phase)
 
 
-def _position(location: str | None) -> SourcePosition | None:
-    """Read `file:line:column`; None for an unknown position, which compilers write as 0:0."""
-    place = re.fullmatch(r"(.+):([1-9]\d{0,8}):(\d{1,9})", location or "")
+def _position(location: str) -> SourcePosition | None:
+    """Read `file:line:column`; compilers write an unknown position as 0:0."""
+    place = re.fullmatch(r"(.+):([1-9]\d{0,8}):(\d{1,9})", location)
     return SourcePosition(place[1], int(place[2]), int(place[3])) if place else None
 
 

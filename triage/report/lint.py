@@ -27,7 +27,7 @@ def lint_document(result: LintResult) -> Document:
     blocks: list[Block] = []
     for linted in result.cases:
         if linted.findings or linted.notes:
-            blocks += [Paragraph([Span(linted.case.name, "strong"), "  ", _source(linted)]), Facts(_rows(linted))]
+            blocks += [Paragraph([Span(linted.case, "strong"), "  ", _source(linted)]), Facts(_rows(linted))]
     return Document("Lint", [*blocks, Paragraph(_counts(result))])
 
 
@@ -74,7 +74,7 @@ def _rows(linted: LintedCase) -> list[tuple[str, Inline]]:
 def _source(linted: LintedCase) -> str:
     """Return the file to show for a case: its program, or its recipe when the program is generated below TRIAGE_HOME."""
     if linted.generated:
-        return f"{below_here(linted.case.source)} (positions in the generated program)"
+        return f"{below_here(linted.recipe)} (positions in the generated program)"
     return linted.source
 
 
@@ -90,12 +90,12 @@ def _counts(result: LintResult) -> str:
 
 
 def _sarif_result(linted: LintedCase, finding: LintFinding, order: dict[str, int]) -> Json:
-    position, message = finding.position, f"{linted.case.name}: {finding.message}"
+    position, message = finding.position, f"{linted.case}: {finding.message}"
     location: Json
     if position is None or linted.generated:  # a generated program is not in the repository
-        location = {"artifactLocation": {"uri": _uri(linted.case.source)}, "region": {"startLine": 1}}
+        location = {"artifactLocation": {"uri": _uri(linted.recipe)}, "region": {"startLine": 1}}
         if position:
-            message = f"{linted.case.name}, line {position.line} of the generated program: {finding.message}"
+            message = f"{linted.case}, line {position.line} of the generated program: {finding.message}"
     else:
         region = {"startLine": max(1, position.line), "startColumn": max(1, position.column)}
         location = {"artifactLocation": {"uri": _uri(Path(position.file))}, "region": region}

@@ -49,8 +49,7 @@ class IreeLinter:
 
     rules: Sequence[LintRule] = (*list(CHECKS)[:8], _SOLVER, _COMPILE_FAILURE, *list(CHECKS)[8:])
 
-    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
-        return target_of(options)
+    target_of = staticmethod(target_of)
 
     def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> ProgramFindings:
         program = LintProgram(module, options, backend, chip)
@@ -68,5 +67,5 @@ class IreeLinter:
             phase="stream",
             # Other solvers of this phase have fixed limits.
             failure_classes=frozenset({"affinity-non-convergence", "clone-to-consumers-non-convergence"}),
-            guess=max(1, placement.longest_chain(LintProgram(module))),
+            guess=max(1, placement.longest_chain(LintProgram(module))[0]),
         )

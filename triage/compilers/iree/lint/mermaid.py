@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from triage.compilers.iree.lint.program import LintProgram, is_control_flow, is_tensor, returned_by, steps_of
+from triage.compilers.iree.lint.program import LintProgram, is_control_flow, is_tensor, steps_of
 from triage.mlir import Operation, Value
 
 _MOST_OPERATIONS = 400  # of one function; in larger ones, steps are joined
-_MOST_NAMES = 3
 
 
 @dataclass(eq=False, slots=True)
@@ -26,7 +25,7 @@ class _Box:
     @property
     def label(self) -> str:
         count = self.names.total()
-        listed = ", ".join(name for name, _ in self.names.most_common(_MOST_NAMES))
+        listed = ", ".join(name for name, _ in self.names.most_common(3))
         title = f"{count} {self.kind}{'' if count == 1 else 's'}" + (f": {listed}" if self.kind == "operation" else "")
         lines = f"lines {min(self.lines)} to {max(self.lines)}" if self.lines else ""
         return "<br>".join(filter(None, (f"@{self.device}" if self.device else "no device", title, lines)))
@@ -76,13 +75,13 @@ def mermaid(program: LintProgram) -> str:
 
 
 def _function(program: LintProgram, function: Operation, prefix: str) -> list[str]:
-    chart, end = _Chart(), returned_by(function)
+    chart, end = _Chart(), function.regions[0].blocks[-1].operations[-1]
     width = sum(1 for _ in function.walk()) // _MOST_OPERATIONS  # operations of one level, in a large function
     ports = program.ports.get(function, ())
     for port in ports:
         if port.kind == "argument" and is_tensor(port.value):
             chart.homes[port.value] = chart.box("argument", port.device, -1, "argument", []), 0
-    for number, (operation, pairs) in enumerate(steps_of(function)):
+    for number, (operation, pairs) in enumerate(steps_of(function.regions[0])):
         chart.homes |= {target: chart.homes[source] for source, target in pairs if source in chart.homes}
         if operation is not None and operation is not end and not is_control_flow(operation):
             chart.add(operation, program, number // width if width > 1 else None)

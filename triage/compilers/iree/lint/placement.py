@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator
 from triage.compilers.analysis import LintFinding, ProgramDevice, Severity
 from triage.compilers.iree.devices import declared_in, declaring, position_of
 from triage.compilers.iree.lint.program import LOOPS, LintProgram, is_tensor, steps_of
-from triage.mlir import Operation, SourcePosition, Value
+from triage.mlir import SourcePosition, Value
 
-_MAX_FLAGS = 2  # in a message; the suggested flags are listed beside the findings too
+_MAX_FLAGS = 2  # in a message; the suggested flags are listed next to the findings too
 
 
 def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
@@ -26,17 +26,11 @@ def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
 
 
 def flags_for(program: LintProgram) -> tuple[str, ...]:
-    """Return the options that declare all devices of the program.
-
-    Returns:
-        Nothing if all are declared, or if the module declares devices itself.
-    """
+    """Return the options that declare all devices; nothing if all are declared, or if the module declares any itself."""
     devices = devices_of(program)
     wanted = [device.name for device in devices if device.references or (device.declared or "").startswith("-")]
     rejected = program.declared is not None and program.declared.problem is not None
-    if all(device.declared for device in devices) and not rejected:
-        return ()
-    if declared_in(program.module).devices or not wanted:
+    if not wanted or declared_in(program.module).devices or (all(device.declared for device in devices) and not rejected):
         return ()
     return declaring(sorted(wanted, key=_order), program.backend, program.options)
 
@@ -69,8 +63,6 @@ def undeclared(program: LintProgram) -> Iterator[LintFinding]:
 
 def unused(program: LintProgram) -> Iterator[LintFinding]:
     """A device that is declared but never used."""
-    if program.declared is None:
-        return
     devices = devices_of(program)
     needed = range(1, max((position_of(device.name) or 0 for device in devices if device.references), default=0))
     for device in devices[1:]:  # the first one is the default for values without an affinity
@@ -107,7 +99,7 @@ def missing(program: LintProgram) -> Iterator[LintFinding]:
         if function.attribute("sym_visibility") == '"private"' or not any(port.device for port in ports):
             continue
         for port in (each for each in ports if each.device is None and is_tensor(each.value)):
-            placed = {program.placed[port.value]} if port.value in program.placed else set()
+            placed = {program.placed[value] for value in [port.value] if value in program.placed}
             devices = program.used_on.get(port.value, set()) if port.kind == "argument" else placed
             where = f"; it is {'used' if port.kind == 'argument' else 'computed'} on {_names(devices)}" if devices else ""
             text = f"{port.kind} {port.index} of @{function.symbol} has no affinity but others have{where}"
@@ -165,55 +157,34 @@ def _names(devices: Collection[str]) -> str:
 _MAX_LENGTH = 32  # the solver's original limit of iterations
 
 
-class _Chains:
-    """The chains of in-place operations in a program."""
-
-    def __init__(self, program: LintProgram) -> None:
-        self.words = program.words
-        self.longest = 0
-        self.end: SourcePosition | None = None
-        """The last operation of the longest chain."""
-        for function in program.functions:
-            self.lengths: dict[Value | str, int] = {}
-            """Value -> the longest chain to it; a global is known by its name, and its chain ends with the function."""
-            for operation, pairs in steps_of(function):
-                for source, target in pairs:
-                    is_loop = operation is not None and operation.name in LOOPS
-                    passed = self._link(operation, source) if operation and is_loop else self.lengths.get(source, 0)
-                    self.lengths[target] = max(self.lengths.get(target, 0), passed)
-                if operation is not None:
-                    self._follow(operation)
-
-    def _follow(self, operation: Operation) -> None:
-        name = operation.attribute("global") or ""
-        if operation.name in self.words.stores and operation.operands:
-            self.lengths[name] = self._link(operation, operation.operands[0])
-        elif operation.name in self.words.loads and operation.results:
-            self.lengths[operation.results[0]] = self.lengths.get(name, 0)
-        elif (index := self.words.updates.get(operation.name)) is not None and operation.results:
-            self.lengths[operation.results[0]] = self._link(operation, operation.operands[index])
-        elif operation.name in self.words.passes_on:
-            for source, target in zip(operation.operands, operation.results, strict=False):
-                self.lengths[target] = self._link(operation, source)
-
-    def _link(self, operation: Operation, source: Value) -> int:
-        length = self.lengths.get(source, 0) + 1
-        if length > self.longest:
-            self.longest, self.end = length, operation.position
-        return length
-
-
-def longest_chain(program: LintProgram) -> int:
-    """The length of the longest chain of in-place operations."""
-    return _Chains(program).longest
+def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
+    """The length of the longest chain of in-place operations, and the last of them."""
+    words, longest, end = program.words, 0, None
+    growing = {*LOOPS, *words.passes_on, *words.stores, *words.updates}
+    for function in program.functions:
+        lengths: dict[Value | str, int] = {}
+        """Value -> the longest chain to it; a global is known by its name, and its chain ends with the function."""
+        for operation, passed in steps_of(function.regions[0]):
+            pairs: list[tuple[Value | str, Value | str]] = [*passed]
+            if operation is not None and (name := operation.attribute("global")):
+                pairs += [(source, name) for source in operation.operands[:1] if operation.name in words.stores]
+                pairs += [(name, target) for target in operation.results[:1] if operation.name in words.loads]
+            if operation is not None and (index := words.updates.get(operation.name)) is not None:
+                pairs += [(operation.operands[index], target) for target in operation.results]
+            for source, target in pairs:
+                length = lengths.get(source, 0) + (operation is not None and operation.name in growing)
+                lengths[target] = max(lengths.get(target, 0), length)
+                if operation is not None and length > longest:
+                    longest, end = length, operation.position
+    return longest, end
 
 
 def long_chains(program: LintProgram) -> Iterator[LintFinding]:
     """More than 32 in-place operations in a row."""
-    chains = _Chains(program)
-    if chains.longest > _MAX_LENGTH:  # advice: the shape of a program does not determine the number of iterations
+    length, end = longest_chain(program)
+    if length > _MAX_LENGTH:  # advice: the shape of a program does not determine the number of iterations
         text = (
-            f"this is the last of {chains.longest} in-place operations in a row; the affinity solver walks the whole chain"
+            f"this is the last of {length} in-place operations in a row; the affinity solver walks the whole chain"
             " and gives up after a number of iterations that differs between releases"
         )
-        yield LintFinding("long-chain", Severity.ADVICE, text, chains.end)
+        yield LintFinding("long-chain", Severity.ADVICE, text, end)

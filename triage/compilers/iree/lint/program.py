@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 
@@ -12,8 +12,8 @@ import yaml
 from pydantic import TypeAdapter
 
 from triage.compilers.iree.devices import DeclaredDevices, declared_by, declared_in, devices_in
-from triage.mlir import Block, Module, Operation, SourcePosition, Value
-from triage.mlir.tree import arguments_of, array_elements, entries, free_values
+from triage.mlir import Module, Operation, SourcePosition, Value
+from triage.mlir.tree import Region, arguments_of, array_elements, entries, free_values
 
 _ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 _TENSORS = ("tensor<", "!torch.vtensor<", "!hal.buffer_view", "!stream.resource")
@@ -47,7 +47,6 @@ class LintWords:
     loads: frozenset[str]
     stores: frozenset[str]
     constants: frozenset[str]
-    attention: frozenset[str]
     tiled: frozenset[str]
     demoted: dict[str, str]
     missing_types: tuple[MissingTypes, ...]
@@ -81,10 +80,7 @@ class LintProgram:
     options: Sequence[str] = ()
     backend: str | None = None
     chip: str | None = None
-
-    @property
-    def words(self) -> LintWords:
-        return lint_words()
+    words: LintWords = field(default_factory=lint_words)
 
     @cached_property
     def declared(self) -> DeclaredDevices | None:
@@ -101,21 +97,15 @@ class LintProgram:
     @cached_property
     def references(self) -> list[tuple[str, SourcePosition | None]]:
         """Every device reference in an attribute or a result type, in source order."""
-        return list(self._references())
-
-    def _references(self) -> Iterator[tuple[str, SourcePosition | None]]:
+        found: list[tuple[str, SourcePosition | None]] = []
         for operation in self.module.walk():
-            for named in (operation.properties, operation.attributes):
-                for name, text in named.items():
-                    if name in ("arg_attrs", "res_attrs"):
-                        positions = [value.position for value in arguments_of(operation)] if name == "arg_attrs" else []
-                        for index, part in enumerate(array_elements(text)):
-                            position = positions[index] if index < len(positions) else None
-                            yield from ((device, position or operation.position) for device in self.devices_in(part))
-                    else:
-                        yield from ((device, operation.position) for device in self.devices_in(text))
-            for value in operation.results:
-                yield from ((device, operation.position) for device in self.devices_in(value.type))
+            arguments = zip(array_elements(operation.attribute("arg_attrs")), arguments_of(operation), strict=False)
+            texts = [(text, value.position or operation.position) for text, value in arguments]
+            named = {**operation.properties, **operation.attributes}
+            texts += [(text, operation.position) for name, text in named.items() if name != "arg_attrs"]
+            texts += [(value.type, operation.position) for value in operation.results]
+            found += [(device, position) for text, position in texts for device in self.devices_in(text)]
+        return found
 
     def devices_in(self, text: str) -> Iterator[str]:
         """Yield the devices in the text of an attribute or type, also behind aliases."""
@@ -131,37 +121,31 @@ class LintProgram:
     @cached_property
     def ports(self) -> Mapping[Operation, Sequence[Port]]:
         """The arguments and the results of each function."""
-        found: dict[Operation, list[Port]] = {}
+        found: dict[Operation, list[Port]] = {function: [] for function in self.functions}
         for function in self.functions:
-            end = returned_by(function)
+            end = _last(function.regions[0])
             sides = (("argument", "arg_attrs", arguments_of(function)), ("result", "res_attrs", end.operands))
             for kind, attribute, values in sides:
                 texts = [*array_elements(function.attribute(attribute)), *[""] * len(values)]
                 for index, (value, text) in enumerate(zip(values, texts, strict=False)):
                     position = (value.position if kind == "argument" else end.position) or function.position
                     device = self.device(entries(text[1:-1]).get(self.words.affinity))
-                    found.setdefault(function, []).append(Port(kind, index, value, device, position))
+                    found[function].append(Port(kind, index, value, device, position))
         return found
 
     @cached_property
     def placed(self) -> Mapping[Value, str]:
         """The device of each value that the program places, or that is computed from values on a single device."""
-        return _Placing(self).found if self.references else {}
+        return _placed(self) if self.references else {}
 
     def uses(self, operation: Operation) -> list[Value]:
         """Return the tensors that an operation and its regions use."""
-        if operation not in self._uses:
-            self._uses[operation] = [value for value in free_values(operation) if is_tensor(value)]
-        return self._uses[operation]
-
-    @cached_property
-    def _uses(self) -> dict[Operation, list[Value]]:
-        return {}
+        return [value for value in free_values(operation) if is_tensor(value)]
 
     @cached_property
     def operations(self) -> Sequence[Operation]:
         """The operations of functions and their control flow, but not those on single elements."""
-        steps = (step for function in self.functions for step in steps_of(function))
+        steps = (step for function in self.functions for step in steps_of(function.regions[0]))
         return [operation for operation, _ in steps if operation is not None]
 
     @cached_property
@@ -182,50 +166,39 @@ class LintProgram:
         return operation.name in self.words.carried or operation.name.partition(".")[0] in self.words.carried
 
 
-class _Placing:
-    """Assigns devices to values, in program order."""
+def _placed(program: LintProgram) -> dict[Value, str]:
+    words = program.words
+    found: dict[Value, str] = {}
 
-    def __init__(self, program: LintProgram) -> None:
-        self.program = program
-        self.words = program.words
-        self.found: dict[Value, str] = {}
-        self.globals = {
-            operation.symbol: self._own_device(operation) for operation in program.module.body.operations if operation.symbol
-        }
-        for function in program.functions:
-            for port in program.ports.get(function, ()):
-                if port.kind == "argument":
-                    self._set([port.value], port.device)
-            passed_on: dict[Value, set[str | None]] = {}
-            for operation, pairs in steps_of(function):
-                for source, target in pairs:
-                    devices = passed_on.setdefault(target, set())
-                    devices.add(self.found.get(source))
-                    self.found.pop(target, None)
-                    self._set([target], next(iter(devices)) if len(devices) == 1 else None)
-                if operation is not None:
-                    self._results(operation)
-
-    def _set(self, values: Sequence[Value], device: str | None) -> None:
-        if device is not None:
-            self.found |= dict.fromkeys(values, device)
-
-    def _own_device(self, operation: Operation) -> str | None:
-        """Return the device that an operation's attributes name."""
-        devices = (self.program.device(operation.attribute(name)) for name in self.words.placed_by)
+    def own_device(operation: Operation) -> str | None:
+        devices = (program.device(operation.attribute(name)) for name in words.placed_by)
         return next((device for device in devices if device), None)
 
-    def _results(self, operation: Operation) -> None:
-        device = self._own_device(operation)
-        if device is None and operation.name in self.words.loads:
-            device = self.globals.get((operation.attribute("global") or "").lstrip("@").strip('"'))
-        if device is None and operation.name in self.words.passes_on:
-            for source, target in zip(operation.operands, operation.results, strict=False):
-                self._set([target], self.found.get(source))
-        elif device is None and not self.program.only_carries(operation):
-            operands = {self.found[value] for value in self.program.uses(operation) if value in self.found}
-            device = operands.pop() if len(operands) == 1 else None
-        self._set(operation.results, device)
+    symbols = (operation for operation in program.module.body.operations if operation.symbol)
+    places = {operation.symbol: own_device(operation) for operation in symbols}
+    for function in program.functions:
+        ports = (port for port in program.ports[function] if port.kind == "argument")
+        found |= {port.value: port.device for port in ports if port.device}
+        passed_on: dict[Value, set[str | None]] = {}
+        for operation, pairs in steps_of(function.regions[0]):
+            for source, target in pairs:
+                devices = passed_on.setdefault(target, set())
+                devices.add(found.get(source))
+                device = next(iter(devices)) if len(devices) == 1 else None
+                if device is None:
+                    found.pop(target, None)
+                else:
+                    found[target] = device
+            device = own_device(operation) if operation else None
+            if operation is None or (operation.name in words.passes_on and device is None):
+                continue
+            if device is None and operation.name in words.loads:
+                device = places.get((operation.attribute("global") or "").lstrip("@").strip('"'))
+            if device is None and not program.only_carries(operation):
+                operands = {found[value] for value in program.uses(operation) if value in found}
+                device = operands.pop() if len(operands) == 1 else None
+            found |= {value: device for value in operation.results if device}
+    return found
 
 
 def is_tensor(value: Value) -> bool:
@@ -238,36 +211,29 @@ def is_control_flow(operation: Operation) -> bool:
     return operation.name.startswith("scf.")
 
 
-def returned_by(function: Operation) -> Operation:
-    """The operation that ends a function."""
-    return function.regions[0].blocks[-1].operations[-1]
-
-
-Steps = Iterator[tuple[Operation | None, list[tuple[Value, Value]]]]
-
-
-def steps_of(function: Operation) -> Steps:
+def steps_of(body: Region) -> Iterator[tuple[Operation | None, list[tuple[Value, Value]]]]:
     """Yield a function's operations in program order, those in control flow first, but not those on single elements.
 
-    With each come the tensors (source, target) that it passes on: the values of each branch, and a loop's initial and final
-    values. Before the body of a loop, the tensors that enter it come without an operation.
+    With each come the tensors (source, target) that it passes on: those of a barrier, the values of each branch, a loop's
+    initial and final values. Before the body of a loop, the tensors that enter it come without an operation.
     """
-    for block in function.regions[0].blocks:
-        yield from _steps(block)
-
-
-def _steps(block: Block) -> Steps:
-    for operation in block.operations:
-        passed = _pairs(operation.operands, operation.results) if operation.name == _FOR else []
-        regions = [region.blocks[0] for region in operation.regions if region.blocks] if is_control_flow(operation) else []
-        for index, inner in enumerate(regions):
+    for operation in (operation for block in body.blocks for operation in block.operations):
+        # A loop that does not run returns what it got.
+        is_same = operation.name == _FOR or operation.name in lint_words().passes_on
+        passed = _pairs(operation.operands, operation.results) if is_same else []
+        regions = [region for region in operation.regions if region.blocks] if is_control_flow(operation) else []
+        for index, region in enumerate(regions):
             # The condition of a while loop hands its values to the body and to the results.
-            sources = operation.operands if index == 0 else regions[0].operations[-1].operands
-            yield None, _pairs(sources, inner.arguments)
-            yield from _steps(inner)
+            sources = operation.operands if index == 0 else _last(regions[0]).operands
+            yield None, _pairs(sources, region.blocks[0].arguments)
+            yield from steps_of(region)
             if index == 0 or operation.name != _WHILE:
-                passed += _pairs(inner.operations[-1].operands, operation.results)
+                passed += _pairs(_last(region).operands, operation.results)
         yield operation, passed
+
+
+def _last(body: Region) -> Operation:
+    return body.blocks[-1].operations[-1]
 
 
 def _pairs(sources: Sequence[Value], targets: Sequence[Value]) -> list[tuple[Value, Value]]:

@@ -10,49 +10,26 @@ from triage.compilers.analysis import LintFinding, Severity
 from triage.compilers.iree.devices import is_gpu
 from triage.compilers.iree.lint.program import LintProgram
 from triage.mlir import Operation, SourcePosition, Value
-from triage.mlir.tree import users
 
 _COLLAPSE, _EXPAND = "tensor.collapse_shape", "tensor.expand_shape"
 _GENERIC, _REDUCTION = "linalg.generic", "reduction"
 _VECTOR = re.compile(r"vector<(\d{1,18}(?:x\d{1,18})*)x[a-z]+\w*>")
 _ELEMENT = re.compile(r"(?:tensor|vector)<(?:[\d?x]*x)?((?:complex<\w+>)|[a-z]\w*)|^((?:complex<\w+>)|[a-z]\w*)$")
 _MAX_ELEMENTS = 2048  # of a vector: 8 KiB of f32
-_NEAR = 4  # operations between two reshapes, or between a reshape and the attention
-
-
-Consumers = Mapping[Value, list[Operation]]
+_NEAR = 4  # operations between two reshapes
 
 
 def undone(program: LintProgram) -> Iterator[LintFinding]:
-    """A collapse_shape and an expand_shape that undo each other, around an attention or with nothing in between."""
-    for block in (block for function in program.functions for block in function.regions[0].blocks):
-        producers = {value: operation for operation in block.operations for value in operation.results}
-        reshapes = [operation for operation in block.operations if operation.name in (_COLLAPSE, _EXPAND)]
-        consumers = users(block) if reshapes else {}
-        for operation in reshapes:
-            first = _undone_by(program, operation, producers)
-            if first is None:
-                continue
-            near = _attention_near(program, first, operation, producers, consumers)
-            if near or first.results[0] is operation.operands[0]:
-                where = " around an attention" if near else ""
-                text = (
-                    f"this {operation.name} undoes the {first.name} of line {first.line}{where}; releases differ in what"
-                    " they fuse across such a pair. Compute on one of the two shapes if the model allows it"
-                )
-                yield LintFinding("undone-reshape", Severity.ADVICE, text, operation.position)
-
-
-def _attention_near(
-    program: LintProgram, first: Operation, last: Operation, producers: Mapping[Value, Operation], consumers: Consumers
-) -> bool:
-    behind, ahead = [first], [last]
-    for _ in range(_NEAR):
-        behind = [producers[value] for operation in behind for value in operation.operands if value in producers]
-        ahead = [user for operation in ahead for value in operation.results for user in consumers.get(value, ())]
-        if any(operation.name in program.words.attention for operation in (*behind, *ahead)):
-            return True
-    return False
+    """A collapse_shape and an expand_shape that undo each other, with nothing but elementwise operations in between."""
+    producers = {value: operation for operation in program.operations for value in operation.results}
+    for operation in program.operations:
+        first = _undone_by(program, operation, producers) if operation.name in (_COLLAPSE, _EXPAND) else None
+        if first is not None:
+            text = (
+                f"this {operation.name} undoes the {first.name} of line {first.line}; releases differ in what they fuse"
+                " across such a pair. Compute on one of the two shapes if the model allows it"
+            )
+            yield LintFinding("undone-reshape", Severity.ADVICE, text, operation.position)
 
 
 def _undone_by(program: LintProgram, operation: Operation, producers: Mapping[Value, Operation]) -> Operation | None:
@@ -94,15 +71,13 @@ def dynamic(program: LintProgram) -> Iterator[LintFinding]:
 
 def large(program: LintProgram) -> Iterator[LintFinding]:
     """A vector of more than 2048 elements in the program."""
-    reported: set[str] = set()
-    for operation in program.module.walk():
-        for type_ in (value.type for value in operation.results):
-            matched = _VECTOR.match(type_)
-            count = prod(int(size) for size in matched[1].split("x")) if matched else 0
-            if count > _MAX_ELEMENTS and type_ not in reported:
-                reported.add(type_)
-                text = f"{type_} has {count} elements; code generators unroll vectors and reject or spill large ones"
-                yield LintFinding("large-vector", Severity.WARNING, text, operation.position)
+    first = {value.type: operation for operation in reversed([*program.module.walk()]) for value in operation.results}
+    for type_, operation in first.items():
+        matched = _VECTOR.match(type_)
+        count = prod(int(size) for size in matched[1].split("x")) if matched else 0
+        if count > _MAX_ELEMENTS:
+            text = f"{type_} has {count} elements; code generators unroll vectors and reject or spill large ones"
+            yield LintFinding("large-vector", Severity.WARNING, text, operation.position)
 
 
 def missing_types(program: LintProgram) -> Iterator[LintFinding]:
