@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def bisect_screen() -> str:
         cached=1,
         untestable=(UntestableRevision(Revision("1.0.0"), "does not know the flag --iree-x"),),
     )
-    return rendered("text", bisection, bisect_document)
+    return rendered("text", bisection, partial(bisect_document, compiler="iree"))
 
 
 SCREENS: dict[str, Callable[[], str]] = {"help": help_screen, "nightly": nightly_screen, "bisect": bisect_screen}

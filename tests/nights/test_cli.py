@@ -73,6 +73,21 @@ def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, triag
     assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
 
 
+def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shortened(home: Path, triage: Triage) -> None:
+    target = f'#hal.executable.target<"rocm", {{{"wgp = 1, " * 200}}}>'
+    known = replace(FAILURES["F"], headline=f"failed to serialize executable for {target}")
+    open_nights().add(night(1, {}, cases=[case_result("known", "X", failure=known)]))
+    failed = Execution((), Ending.EXITED, 1, None, 1.0, 1.0, 1.0, Captured(), Captured("in.mlir:1:1: error: broken\n"))
+    cache = ResultCache(home / "evidence.db", print)
+    cache.add(Record("key", "known", "nightly:2026-01-01", "2026-01-01", failed))
+    cache.close()
+    shown = json.loads(triage("show", "known", "--format", "json").stdout)
+    assert [row["status"] for row in (*shown["runs"], *shown["states"])] == ["xfail", "xfail"]
+    text = triage("show", "known").stdout
+    assert "failed to serialize executable for #hal.executable.target<…" in text
+    assert "wgp" not in text
+
+
 def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
     recipes = tmp_path / "recipes"
     recipes.mkdir()

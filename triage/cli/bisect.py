@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -147,14 +148,14 @@ def bisect(
             return Exit.OK
         if models:
             both = _bisect_two(request, models, good, bad)
-            write_report(output, both, two_repositories_document)
+            write_report(output, both, partial(two_repositories_document, compiler=chosen.compiler))
             return _exit_of(both.bisections)
         with _measuring(request, good, bad, metric, threshold) if metric else nullcontext(request) as request:
             if interactive:
                 bisection = _interactive(request, *_in_order(find, good, bad), resume=resume)
             else:
                 bisection = _bisect(request, *_in_order(find, good, bad), recipe)
-    write_report(output, bisection, bisect_document)
+    write_report(output, bisection, partial(bisect_document, compiler=chosen.compiler))
     return _exit_of([bisection])
 
 

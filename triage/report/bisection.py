@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from triage.bisect.result import Answer, Bisection, BisectKind, Combination, ReleaseBranch, Suspect, Transition
 from triage.git_history.branches import MatchedBy, origin_text
 from triage.report.document import Block, Bullets, Document, Facts, Inline, Paragraph, Span
-from triage.report.elements import failure_text, headline_text, numbers_text, plural, revision_text
+from triage.report.elements import (
+    compare_url,
+    compiler_title,
+    duration_text,
+    failure_text,
+    headline_text,
+    numbers_text,
+    plural,
+    revision_text,
+)
 
 if TYPE_CHECKING:  # it imports numerics, which the reports do not need
     from triage.bisect.two_repositories import TwoRepositories
 
-_UNTESTABLE_SHOWN = 8
-_SUSPECTS_SHOWN = 10
+_SUSPECTS_SHOWN = 3
 _NAMES_SHOWN = 12
 
 
-def bisect_document(result: Bisection) -> Document:
-    """Show a bisect's answer with what it rests on."""
-    verdict = Span(_verdict(result), "warning" if result.status is Answer.INCONCLUSIVE else "strong")
-    blocks: list[Block] = [Paragraph([Span(result.case, "strong"), ": ", verdict]), Facts(list(_facts(result)))]
-    blocks += [Paragraph(step) for step in _next_steps(result)]
+def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
+    """Show a bisect's answer with what it rests on. compiler: the family, for links to its commits."""
+    verdict = Span(_verdict(result, compiler_title(compiler)), "warning" if result.status is Answer.INCONCLUSIVE else "strong")
+    blocks: list[Block] = [Paragraph([Span(result.case, "strong"), ": ", verdict]), Facts(list(_facts(result, compiler)))]
+    blocks += [Paragraph(step) for step in (result.hint, result.command and f"Run: {result.command}") if step]
+    suspects = {suspect.name for suspect in result.suspects}
+    hiding = [other for other in result.other_failures if other.revision.name in suspects]
+    if result.status is Answer.SUSPECTS and result.failure and hiding:
+        if result.failure.family in {other.failure.family for other in hiding}:
+            advice = "The other failure has the same family; pass --match family to follow it through its change of class."
+        else:
+            advice = (
+                "Another failure hides the change; leave out --good or --bad to follow it, pass --bad "
+                f"{hiding[0].revision.name} to bisect it, or --match any to accept any failure."
+            )
+        blocks.append(Paragraph(advice))
     return Document(f"Bisect of {result.case}", blocks)
 
 
@@ -45,8 +64,8 @@ def branch_facts(branches: Iterable[ReleaseBranch]) -> list[tuple[str, str]]:
     return facts
 
 
-def _verdict(bisection: Bisection) -> str:
-    verb = "introduced by" if bisection.kind is BisectKind.REGRESSION else "fixed by"
+def _verdict(bisection: Bisection, title: str) -> str:
+    verb = f"{'introduced' if bisection.kind is BisectKind.REGRESSION else 'fixed'} by {title}".rstrip()
     if bisection.status is Answer.INCONCLUSIVE:
         return "inconclusive"
     if bisection.undone:
@@ -54,7 +73,8 @@ def _verdict(bisection: Bisection) -> str:
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
     if broke and changed and not bisection.undone:
         since = "failed in its last form since" if fixed else "fails as today since"
-        verdict = f"{_came('broke with', broke)}; {_came(since, changed)}"
+        steps = (("broke with", broke), (since, changed))
+        verdict = "; ".join(f"{verb} {_shown(step)} ({headline_text(step.failure, 70)})" for verb, step in steps)
     elif bisection.status is Answer.CULPRIT:
         verdict = f"{verb} {revision_text(bisection.after)}"
     else:
@@ -64,14 +84,8 @@ def _verdict(bisection: Bisection) -> str:
     return verdict
 
 
-def _came(verb: str, step: Transition) -> str:
-    return f"{verb} {_shown(step, full=False)} ({headline_text(step.failure, 70)})"
-
-
-def _shown(step: Transition, *, full: bool = True) -> str:
-    if step.answer is Answer.CULPRIT:
-        return revision_text(step.after) if full else step.after.name
-    return _one_of(step.suspects)
+def _shown(step: Transition) -> str:
+    return revision_text(step.after) if step.answer is Answer.CULPRIT else _one_of(step.suspects)
 
 
 def _one_of(suspects: Sequence[Suspect]) -> str:
@@ -82,39 +96,42 @@ def _one_of(suspects: Sequence[Suspect]) -> str:
     return f"one of {plural(len(suspects), 'revision')}: {listed}{more}"
 
 
-def _facts(bisection: Bisection) -> Iterable[tuple[str, Inline]]:
+def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, Inline]]:
     if bisection.reason:
         yield "why", bisection.reason
     yield from _ends(bisection)
+    if bisection.before and bisection.after and (url := compare_url(compiler, bisection.before, bisection.after)):
+        yield "commits", Span(url, url=url)
     if bisection.failure:
         yield "failure", failure_text(bisection.failure, 400)
         if numbers := numbers_text(bisection.failure):
             yield "numbers", numbers
-        yield "signature", bisection.failure.signature
-    for suspect in bisection.suspects[:_SUSPECTS_SHOWN]:
-        if suspect.url or suspect.files:
-            yield "commit", _commit_text(suspect)
+    commits = [suspect for suspect in bisection.suspects if suspect.url or suspect.files]
+    for suspect in commits[:_SUSPECTS_SHOWN]:
+        yield "commit", _commit_text(suspect)
+    if len(commits) > _SUSPECTS_SHOWN:
+        yield "", f"and {len(commits) - _SUSPECTS_SHOWN} more, less likely ones; --format json lists them"
     yield from branch_facts(bisection.branches)
     if bisection.evidence:
         yield "evidence", bisection.evidence
     for text, group in groupby(bisection.other_failures, key=lambda other: failure_text(other.failure)):
         names = [other.revision.name for other in group]
         yield "another", f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} another failure: {text}"
-    for number, untestable in enumerate(bisection.untestable[:_UNTESTABLE_SHOWN]):
-        yield "untestable" if number == 0 else "", f"{untestable.revision.name}: {untestable.reason}"
-    if (hidden := len(bisection.untestable) - _UNTESTABLE_SHOWN) > 0:
-        yield "", f"and {hidden} more"
+    for reason, untestable in groupby(bisection.untestable, key=lambda one: one.reason):
+        names = [one.revision.name for one in untestable]
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        yield "untestable", f"{', '.join(names[:_NAMES_SHOWN])}{more}: {reason}"
     confirmation = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
     effort = f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
     cached = f", {plural(bisection.cached, 'cache hit')}" if bisection.cached else ""
     yield "certainty", f"{confirmation}; {effort}{cached}"
     if bisection.obtained:
         counts = ", ".join(f"{count} from {source}" for source, count in sorted(bisection.obtained.items()))
-        took = f"{bisection.seconds / 60:.0f} min" if bisection.seconds >= 100 else f"{bisection.seconds:.0f} s"
-        yield "compilers", f"{counts}, in {took}; plain halving tests up to {plural(bisection.halving_probes, 'commit')}"
+        halving = plural(bisection.halving_probes, "commit")
+        yield "compilers", f"{counts}, in {duration_text(bisection.seconds)}; plain halving tests up to {halving}"
 
 
-def _ends(bisection: Bisection) -> Iterable[tuple[str, str]]:
+def _ends(bisection: Bisection) -> Iterator[tuple[str, str]]:
     """Yield the revisions around each change, with the failures of other forms."""
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
     if broke and changed:
@@ -127,41 +144,21 @@ def _ends(bisection: Bisection) -> Iterable[tuple[str, str]]:
         yield "last bad" if is_fix else "last good", revision_text(bisection.before)
         yield "first good" if is_fix else "first bad", revision_text(bisection.after)
     if fixed and bisection.kind is BisectKind.REGRESSION:
-        yield "last bad", revision_text(fixed.before)
-        yield "first good", revision_text(fixed.after)
+        yield "fixed", f"{fixed.before.name} fails, {revision_text(fixed.after)} compiles"
 
 
 def _commit_text(suspect: Suspect) -> Inline:
     share = f"{suspect.probability:.0%} " if suspect.probability < 1 else ""
     text: list[str | Span] = [share, Span(suspect.name, "strong"), f" {suspect.subject}"]
-    if suspect.url:
-        text.append(Span(f"\n{suspect.url}", "dim"))
+    if suspect.reasons:
+        text.append(f"\nsuspicious: {'; '.join(suspect.reasons)}")
     if pin := suspect.pin_moved:
         text.append(f"\nmoves {pin.path} from {pin.before} to {pin.after}; bisect between these two next")
     if suspect.branch:
         text.append(f"\n{suspect.branch}")
-    if suspect.reasons:
-        text.append(Span(f"\nsuspicious: {'; '.join(suspect.reasons)}", "dim"))
+    if suspect.url:
+        text += ["\n", Span(suspect.url, "dim", suspect.url)]
     return text
-
-
-def _next_steps(bisection: Bisection) -> Iterable[str]:
-    """Yield what to do when the answer is not one revision, or is about a failure that the recipe does not expect."""
-    if bisection.hint:
-        yield bisection.hint
-    if bisection.command:
-        yield f"Run: {bisection.command}"
-    suspects = {suspect.name for suspect in bisection.suspects}
-    hiding = [other for other in bisection.other_failures if other.revision.name in suspects]
-    if bisection.status is Answer.SUSPECTS and bisection.failure and hiding:
-        if bisection.failure.family in {other.failure.family for other in hiding}:
-            yield "The other failure has the same family; pass --match family to follow it through its change of class."
-        else:
-            name = hiding[0].revision.name
-            yield (
-                f"Another failure hides the change; leave out --good or --bad to follow it, pass --bad {name} to bisect it, or "
-                "--match any to accept any failure."
-            )
 
 
 _SENTENCES = {
@@ -172,12 +169,12 @@ _SENTENCES = {
 }
 
 
-def two_repositories_document(result: TwoRepositories) -> Document:
-    """Show the answer of a bisect over the compiler's and the model's repository."""
+def two_repositories_document(result: TwoRepositories, compiler: str | None = None) -> Document:
+    """Show the answer of a bisect over the compiler's and the model's repository. compiler: the family."""
     blocks: list[Block] = [Paragraph(Span(_SENTENCES[result.changed.value], "strong"))] if result.changed else []
     blocks.append(Bullets([_combination_text(one) for one in result.combinations]))
     for part in result.bisections:
-        blocks += bisect_document(part).blocks
+        blocks += bisect_document(part, None if part is result.model else compiler).blocks
     return Document("Bisect of a compiler and a model", blocks)
 
 

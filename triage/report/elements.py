@@ -9,6 +9,7 @@ from triage.compilers.registry import Families
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
 from triage.report.document import Block, Code, Facts, Inline, Paragraph, Span, Style
+from triage.toolchains.home import home_path
 
 STYLES: dict[Status, Style] = {
     Status.PASSED: "good",
@@ -17,9 +18,10 @@ STYLES: dict[Status, Style] = {
     Status.XFAIL: "dim",
     Status.XPASS: "warning",
 }
-_TARGET_DESCRIPTION = re.compile(r"#hal\.executable\.target<.*", re.DOTALL)
+_ATTRIBUTE = re.compile(r"(#[\w.]+<).{80,}", re.DOTALL)
 _BYTES = re.compile(r"(^|_)bytes(_|$)")
 _LONGEST_LINE = 160
+_LONGEST_DETAIL = 40  # characters
 
 
 def plural(count: int, noun: str, several: str | None = None) -> str:
@@ -50,11 +52,11 @@ def revision_text(revision: Revision | None) -> str:
 
 
 def headline_text(failure: Failure, longest: int = 180) -> str:
-    """Return the failure's headline, shortened where it prints a target's whole description.
+    """Return the failure's headline, shortened where it prints a long attribute, such as the description of a target.
 
     The failing pass comes first where the headline only says that a translation failed.
     """
-    text = _TARGET_DESCRIPTION.sub("#hal.executable.target<…", failure.headline)
+    text = _ATTRIBUTE.sub(r"\1…", failure.headline)
     if failure.failing_pass and text.startswith("failed to run translation"):
         text = f"{failure.failing_pass} failed: {text}"
     return text if len(text) <= longest else text[: longest - 1] + "…"
@@ -66,8 +68,10 @@ def failure_text(failure: Failure, longest: int = 180) -> str:
 
 
 def numbers_text(failure: Failure) -> str:
-    """Return the captures in one line: `bytes used 286720 (280 KiB), bytes limit 65536 (64 KiB)`."""
-    return ", ".join(f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in failure.details.items())
+    """Return the short captures that the headline lacks: `bytes used 286720 (280 KiB), bytes limit 65536 (64 KiB)`."""
+    missing = ((name, value) for name, value in failure.details.items() if str(value) not in failure.headline)
+    short = ((name, value) for name, value in missing if len(str(value)) <= _LONGEST_DETAIL)
+    return ", ".join(f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in short)
 
 
 def _quantity(name: str, value: str | int) -> str:
@@ -85,17 +89,13 @@ def failure_blocks(failure: Failure, source: Path | None = None, compiler: str |
         compiler: The compiler family; None shows the remedies of all families.
     """
     facts: list[tuple[str, Inline]] = []
-    headline = headline_text(failure, 400)
-    missing = {name: value for name, value in failure.details.items() if str(value) not in headline and len(str(value)) <= 40}
-    if missing:
-        facts.append(
-            ("numbers", ", ".join(f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in missing.items()))
-        )
+    if numbers := numbers_text(failure):
+        facts.append(("numbers", numbers))
     where = ", ".join(part for part in (failure.phase and f"phase {failure.phase}", failure.failing_pass) if part)
     if where:
         facts.append(("where", where))
     facts += [("" if number else "helps", text) for number, text in enumerate(failure.advice(compiler))]
-    blocks: list[Block] = [Paragraph([Span(failure.failure_class, "bad"), f"  {headline}"])]
+    blocks: list[Block] = [Paragraph([Span(failure.failure_class, "bad"), f"  {headline_text(failure, 400)}"])]
     if facts:
         blocks.append(Facts(facts))
     if (excerpt := _source_excerpt(failure, source)) is not None:
@@ -108,8 +108,9 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
     location = re.fullmatch(r"(.*):(\d{1,9}):(\d{1,9})", failure.location or "")
     if location is None:
         return None
-    # A generated input exists only where it was generated; a cached result may come from another machine.
-    path = Path(location[1]) if Path(location[1]).is_file() else source
+    # A generated input exists only where it was generated. A cached result of another machine may name any file.
+    named = Path(location[1]).resolve()
+    path = named if named.is_relative_to(home_path().resolve() / "inputs") and named.is_file() else source
     if path is None or (path == source and source.suffix == ".py"):
         return None
     name = path.name if source in (None, path) else f"output of {source.name}" if source.suffix == ".py" else source.name
@@ -139,7 +140,7 @@ def compare_url(compiler: str | None, before: Revision, after: Revision) -> str 
     form = family.issue_form if family else None
     if form is None or not form.repository:
         return None
-    places = [revision.commit or _tag(form.tag, revision.name) for revision in (before, after)]
+    places = [(one.commit or "")[:12] or _tag(form.tag, one.name) for one in (before, after)]
     return f"{form.repository}/compare/{'...'.join(map(str, places))}" if all(places) else None
 
 

@@ -236,7 +236,7 @@ def _message(failure: Failure, compiler: str | None, summary: str) -> Iterator[B
         yield Paragraph(failure.explanation)
     names = {"signature": failure.signature, "phase": failure.phase, "pass": failure.failing_pass}
     facts: list[tuple[str, Inline]] = [(name, Span(text, "code")) for name, text in names.items() if text]
-    facts += [("numbers", numbers_text(failure))] if failure.details else []
+    facts += [("numbers", numbers_text(failure))] if numbers_text(failure) else []
     yield Facts([*facts, *(("helps", advice) for advice in failure.advice(compiler))])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triage.reduce.reproducer import Reproducer, span_around
-from triage.reduce.result import Reduction, SizeChange
+from triage.reduce.result import Reduction
 from triage.report.document import Block, Code, Document, Facts, Paragraph, Span
 from triage.report.elements import failure_text, numbers_text, revision_text
 from triage.report.reproducer import ISSUE, reproducer_files, span_text
@@ -44,20 +44,15 @@ def reduction_issue(result: Reduction, reproducer: Reproducer | None) -> str:
 def _facts(result: Reduction, reproducer: Reproducer) -> Iterator[tuple[str, str]]:
     failure = reproducer.failure
     yield "failure", failure_text(failure, 400)
-    if failure.details:
-        yield "details", numbers_text(failure)
-    yield "signature", failure.signature
+    if numbers := numbers_text(failure):
+        yield "numbers", numbers
     yield "bad", revision_text(result.bad)
     yield "versions", span_text(span_around(result.probes, reproducer.bad))
     sizes = [(f"{result.unit}s", result.operations), ("lines", result.lines), ("bytes", result.bytes)]
-    yield "size", ", ".join(f"{_change(size)} {name}" for name, size in dict(sizes).items())
+    yield "size", ", ".join(f"{size.before} -> {size.after} {name}" for name, size in dict(sizes).items())
     yield from (("changed", change) for change in result.changes)
     yield from (("note", note) for note in result.notes)
     cached = f", {result.cached} cache hits" if result.cached else ""
     cost = f"{result.oracle_calls} compiles in {result.compile_seconds:.1f} s{cached}; {result.seconds:.1f} s in total"
     yield "cost", cost
     yield "written", result.reproducer or ""
-
-
-def _change(size: SizeChange) -> str:
-    return f"{size.before} -> {size.after}"
