@@ -7,7 +7,7 @@ it through the program, and `fix_results` to the results of functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 import numpy as np
@@ -19,9 +19,10 @@ DYNAMIC = -1
 CANONICALIZE = ("--canonicalize", "--cse")
 _SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d{1,18}|\?)x)+)(?=[a-z!])")
 _VTENSOR = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
+_SPLIT = re.compile(r"\?x(\d{1,18})(?=x)")
 _CAST = "tensor.cast"
-_TENSOR = "tensor<"
 _SIZES = (64, 128, 256, 1024)  # tried in order: reshapes and divisibility in the program exclude some
+_MAX_CANDIDATES = 16
 
 
 def dimensions(type_: str) -> list[int] | None:
@@ -46,25 +47,37 @@ def reshaped(type_: str, numbers: list[int]) -> str:
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     """Yield a module in generic form with static argument shapes, and a description of the sizes.
 
-    All unknown dimensions get the same number. The caller checks which candidates are valid.
+    First all unknown dimensions get the same number. Then one argument type gets a multiple, because another may hold the
+    same dimension split in two. The caller checks which candidates are valid.
     """
-    for size in _SIZES:
+    arguments = (value for function in _fixable(parse_module(text)) for value in arguments_of(function))
+    types = list(dict.fromkeys(value.type for value in arguments if _is_open(value)))
+    description = "unknown dimensions of the arguments set to"
+    plans: list[tuple[int, dict[str, int], str]] = [(size, {}, f"{description} {size}") for size in _SIZES]
+    for type_ in types:
+        factors = {int(factor) for other in types if other != type_ for factor in _SPLIT.findall(other)}
+        sizes = sorted(_SIZES[0] * factor for factor in factors)
+        plans += [(_SIZES[0], {type_: size}, f"{description} {_SIZES[0]}, of {type_} {size}") for size in sizes]
+    for size, others, what in plans[:_MAX_CANDIDATES] if types else []:
         module = parse_module(text)
-        if fix_arguments(module, size):
-            yield module, f"unknown dimensions of the arguments set to {size}"
+        fix_arguments(module, size, others)
+        yield module, what
 
 
-def fix_arguments(module: Module, size: int) -> bool:
-    """Give arguments static shapes and cast them back to the type that the body expects. Returns whether any changed."""
+def fix_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
+    """Give arguments static shapes and cast them back to the type that the body expects.
+
+    `size` is the number for unknown dimensions, `others` that of some argument types. Returns whether any argument changed.
+    """
     changed = False
     for function in _fixable(module):
         entry, types = function.regions[0].blocks[0], function_types(function)
         casts = []
         for index, argument in enumerate(entry.arguments):
-            numbers = dimensions(argument.type) or []
-            if argument.type.startswith(_TENSOR) and DYNAMIC in numbers:
-                static = reshaped(argument.type, [size if number == DYNAMIC else number for number in numbers])
-                entry.arguments[index] = Value(static, argument.origin)
+            if _is_open(argument):
+                wanted = others.get(argument.type, size)
+                numbers = [wanted if number == DYNAMIC else number for number in dimensions(argument.type) or ()]
+                entry.arguments[index] = Value(reshaped(argument.type, numbers), argument.origin)
                 # The old value becomes the result of the cast, so that its users stay as they are.
                 casts.append(Operation(_CAST, [entry.arguments[index]], [argument]))
         if casts and types:
@@ -72,6 +85,11 @@ def fix_arguments(module: Module, size: int) -> bool:
             set_function_types(function, [value.type for value in entry.arguments], types[1])
             changed = True
     return changed
+
+
+def _is_open(value: Value) -> bool:
+    """Return whether a value is a tensor with an unknown dimension."""
+    return value.type.startswith("tensor<") and DYNAMIC in (dimensions(value.type) or ())
 
 
 def fix_results(module: Module) -> None:

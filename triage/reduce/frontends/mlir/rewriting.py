@@ -30,7 +30,7 @@ def fold(candidate: Candidate, test: InterestingnessTest) -> Candidate:
 def make_static(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Replace the unknown dimensions of arguments by a number and let the compiler propagate it."""
     module, _ = copy_module(module_of(candidate))
-    static = _folded(candidate, module) if fix_arguments(module, _STATIC) else None
+    static = _folded(candidate, module) if fix_arguments(module, _STATIC, {}) else None
     fewer = static and _unknown_dimensions(static) < _unknown_dimensions(candidate)
     return (static and fewer and test.first([static])) or candidate
 
