@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 NAME = "iree-base-compiler"
 
@@ -85,13 +86,19 @@ class LoopbackIndex:
 
 
 @contextmanager
-def serve(folder: Path) -> Iterator[LoopbackIndex]:
-    """Serve `folder` until the block ends."""
+def serve(folder: Path, login: str | None = None) -> Iterator[LoopbackIndex]:
+    """Serve `folder` until the block ends. `login`: the `user:password` that each request must have."""
     requests: list[str] = []
+    expected = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             requests.append(self.path)
+
+        def send_head(self) -> Any:
+            if expected in (None, self.headers.get("Authorization")):
+                return super().send_head()
+            return self.send_error(401)
 
         def guess_type(self, path: str | os.PathLike[str]) -> str:
             if Path(path).name == "index.html" and Path(path).read_bytes().startswith(b"{"):

@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from tests.toolchains.loopback import LoopbackIndex, make_wheel
+from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
+from triage.cli.app import app
 from triage.compilers.base import Environment
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install
@@ -61,6 +63,18 @@ def test_a_damaged_install_is_installed_again(loopback: LoopbackIndex, tmp_path:
             (folder / "toolchain.json").unlink()
     assert not is_intact(folder)
     assert program(put(loopback, "1.1.0", tmp_path)).read_bytes() == b"\x7fELF compiler"
+
+
+def test_the_password_of_a_private_index_is_used_and_not_stored(
+    loopback: LoopbackIndex, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve(loopback.folder, login="user:s3cret") as private:
+        monkeypatch.setenv("TRIAGE_INDEX_URL", private.url.replace("//", "//user:s3cret@"))
+        done = CliRunner().invoke(app, ["toolchains", "install", "1.1.0"])
+    assert "there is no iree compiler" not in done.output
+    assert program(next(home.glob("toolchains/iree-*"))).is_file()
+    assert "s3cret" not in done.output
+    assert not [path for path in home.rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
 
 
 def test_many_at_once_install_each_once(loopback: LoopbackIndex, tmp_path: Path) -> None:

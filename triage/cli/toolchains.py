@@ -103,7 +103,7 @@ def list_(
     ] = None,
     output: Annotated[str, format_option()] = "text",
 ) -> Exit:
-    """List the releases of the package index and show which are installed."""
+    """List the releases of the package index, the newest last, and show which are installed."""
     with open_runner(context.obj, ()) as runner:
         registry = runner.registry
         releases: list[ListedRelease] = []
@@ -143,9 +143,10 @@ def install(
         for family, rev in map(_split, revs):
             refs += registry.releases(family) if rev == "all" else [registry.resolve(rev, family)]
         answers = registry.obtain_all(refs, _INSTALLS)
-    failures = {name: str(answer) for name, answer in answers.items() if isinstance(answer, EnvironmentFailure)}
-    ready = [toolchain for toolchain in answers.values() if isinstance(toolchain, Toolchain)]
-    lines = [Facts([(toolchain.revision.name, str(toolchain.root)) for toolchain in ready])]
+    named = {_prefix(ref.family) + ref.revision.name: answer for ref, answer in answers.items()}
+    failures = {name: str(answer) for name, answer in named.items() if isinstance(answer, EnvironmentFailure)}
+    ready = [answer for answer in named.values() if isinstance(answer, Toolchain)]
+    lines = [Facts([(_prefix(toolchain.family) + toolchain.revision.name, str(toolchain.root)) for toolchain in ready])]
     write_answer(output, InstallAnswer([_summary(toolchain) for toolchain in ready], failures), lines)
     for message in failures.values():
         print_stderr(f"triage: {message}")
@@ -221,6 +222,10 @@ def _split(text: str) -> tuple[str, str]:
         if text[:colon] in Families():
             return text[:colon], text[colon + 1 :]
     return DEFAULT_FAMILY, text
+
+
+def _prefix(family: str) -> str:
+    return "" if family == DEFAULT_FAMILY else f"{family}:"
 
 
 def _name(folder: Path, home: Path) -> str:

@@ -63,8 +63,8 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
         checks += _checks_of_releases(registry, family)
     installs = stored(home)
     damaged = ", ".join(install.folder.name for install in installs if not install.intact)
-    found = f"{len(installs)} toolchains, {sum(install.bytes for install in installs) / _GIB:.1f} GiB"
-    checks.append(_checked("cache", found, f"damaged, will be installed again when used: {damaged}" if damaged else ""))
+    found = f"{len(installs)} installed, {sum(install.bytes for install in installs) / _GIB:.1f} GiB"
+    checks.append(_checked("toolchains", found, f"damaged, will be installed again when used: {damaged}" if damaged else ""))
     checks.append(_check_of_results(home))
     left = [str(path) for path in sorted((home / "scratch").glob(f"{LEFT}*"))]
     found = f"{len(left)} folders that could not be removed" if left else "no compile left files behind"
@@ -143,6 +143,6 @@ def _check_of_results(home: Path) -> MachineCheck:
         count = cache.count()
         cache.close()
     except TriageError as error:
-        return _broken("evidence", error)
+        return _broken("result cache", error)
     damaged = ", ".join(path.name for path in set_aside_files(home / "evidence.db"))
-    return _checked("evidence", f"{count} results", f"set aside as damaged, may be removed: {damaged}" if damaged else "")
+    return _checked("result cache", f"{count} results", f"set aside as damaged, may be removed: {damaged}" if damaged else "")

@@ -27,6 +27,7 @@ _ADDRESS = re.compile(r"https?://[!-~]+")  # no spaces: it becomes a word of a r
 _CPYTHON = re.compile(r"cp([23])(\d{1,3})", re.ASCII)
 _LARGEST_SIZE = 1 << 45  # bytes; more is a mistake of the index
 _PUBLIC_INDEX = "https://pypi.org/simple/"
+_ADVICE = "Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to another index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Index:
             from packaging.utils import canonicalize_name
 
             page = self.url if self._is_page else f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
-            state, kept = self._workspace.state("listed wheels"), f"{distribution} {page}"
+            state, kept = self._workspace.state("listed wheels"), f"{distribution} {without_password(page)}"
             try:
                 listed = self._read(page, distribution, pythons)
                 if listed:
@@ -134,27 +135,24 @@ class Index:
                 except TypeError:  # stored by another version of the program
                     listed = []
                 if not listed:
-                    raise
-                self._workspace.progress.note(f"{error}\nusing the list from the last time")
+                    advice = "releases need no list of nightlies" if self._is_page else _ADVICE
+                    raise EnvironmentFailure(f"{error}. {advice}") from error
+                self._workspace.progress.note(f"{error}; using the list from the last time")
             self._answers[key] = tuple(listed)
         return self._answers[key]
 
     def _read(self, page: str, distribution: str, pythons: Sequence[PythonVersion]) -> list[Release]:
         from pypi_simple import ACCEPT_ANY, ProjectPage
 
-        if self._is_page:
-            shown, advice = without_password(page), "; releases need no list of nightlies"
-        else:
-            advice = ". Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to another index"
-            shown = f"the package index {without_password(self.url)}"
+        shown = without_password(page) if self._is_page else f"the package index {without_password(self.url)}"
         try:
             answer = Web(self._workspace, tries=2).get(page, accept=ACCEPT_ANY)
         except EnvironmentFailure as error:
-            raise EnvironmentFailure(f"cannot read {shown}: {error}{advice}") from error
+            raise EnvironmentFailure(f"cannot read {shown}: {error}") from error
         if answer.status_code == 404:
             raise EnvironmentFailure(f"{shown} has no {distribution}")
         if answer.status_code != 200:
-            raise EnvironmentFailure(f"cannot read {shown}: {status_of(answer)}{advice}")
+            raise EnvironmentFailure(f"cannot read {shown}: {status_of(answer)}")
         try:
             return choose_wheels(ProjectPage.from_response(answer, distribution).packages, distribution, pythons)
         except Exception as error:  # the parsers of HTML raise more than they document

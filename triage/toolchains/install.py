@@ -192,11 +192,12 @@ def run_uv(command: list[str], name: str, root: Path, scratch: Path, workspace: 
 
 def _reason(log: Path, staging: Path) -> str:
     text = log.read_text("utf-8", "replace").replace(str(staging), "…")
+    text = re.sub(r"(: | @ | for url )\(?https?://[^\s`)]+\)?", "", text)  # the caller names the server
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any("No space left" in line for line in lines):
         return f"no space left on the disk of {staging.parent}"
     reasons = [line for line in lines if not line.lower().startswith(("warning", "using", "resolved", "downloading"))]
-    return " ".join(re.sub("^(error|cause): ", "", line) for line in reasons[-6:])[:600] or "uv gave no reason"
+    return "; ".join(re.sub("^(error|cause): ", "", line) for line in reasons[-6:])[:600] or "uv gave no reason"
 
 
 def _require_space(need: int, root: Path, name: str) -> None:

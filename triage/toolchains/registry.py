@@ -269,18 +269,18 @@ class ToolchainRegistry:
         known = self._obtained.get((toolchain.family, toolchain.revision.name))
         return known[0] if known else None
 
-    def obtain_all(self, refs: Sequence[ToolchainRef], jobs: int = 4) -> dict[str, Toolchain | EnvironmentFailure]:
-        """Return several toolchains, obtained at once, or their errors, by revision name."""
-        answers: dict[str, Toolchain | EnvironmentFailure] = {}
+    def obtain_all(self, refs: Sequence[ToolchainRef], jobs: int = 4) -> dict[ToolchainRef, Toolchain | EnvironmentFailure]:
+        """Return several toolchains, obtained at once, or their errors."""
+        answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
         is_missing = any(not self.is_installed(ref) for ref in refs)
         task = self.workspace.progress.task("toolchains", total=len(refs)) if is_missing else Progress().task("")
         with self.workspace.threads(max(1, jobs)) as pool:
             waiting = {pool.submit(self.obtain, ref): ref for ref in refs}
             for done in as_completed(waiting):
                 try:
-                    answers[waiting[done].revision.name] = done.result()
+                    answers[waiting[done]] = done.result()
                 except EnvironmentFailure as error:
-                    answers[waiting[done].revision.name] = error
+                    answers[waiting[done]] = error
                 task.advance()
         task.finish()
         return answers
