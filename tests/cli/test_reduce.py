@@ -25,7 +25,7 @@ def test_a_reduced_program_reproduces_the_failure(home: Path, triage: Triage, tm
     assert answer["seconds"] > 0
     assert answer["reproducer"] == "reproducers/device"
     folder = tmp_path / "work" / "reproducers" / "device"
-    names = {"input.mlir", "recipe.yaml", "reproducer.json", "repro.sh", "README.md", "issue.md"}
+    names = {"input.mlir", "recipe.yaml", "reproducer.json", "repro.sh", "README.md"}
     assert {path.name for path in folder.iterdir()} == names
     assert (folder / "input.mlir").read_text() == answer["program"]
     assert len(answer["program"]) == answer["bytes"]["after"]

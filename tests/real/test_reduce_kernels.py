@@ -78,7 +78,6 @@ def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_pat
         "reproducer.json",
         "repro.sh",
         "README.md",
-        "issue.md",
     }
     recipe = (folder / "recipe.yaml").read_text()
     assert "options: {num_warps: 8}\n" in recipe

@@ -33,5 +33,5 @@ def test_a_report_shows_the_program_the_span_and_the_cost(name: str) -> None:
 
 def test_the_github_format_is_the_issue_of_the_folder() -> None:
     made = reproducer()
-    assert reduction_issue(made.reduction, made) == reproducer_files(made)["issue.md"]
+    assert str(reproducer_files(made)["README.md"]).endswith(reduction_issue(made.reduction, made) + "\n")
     assert "it compiles" in reduction_issue(Reduction(CASE, "it compiles"), None)

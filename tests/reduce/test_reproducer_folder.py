@@ -76,9 +76,9 @@ def test_an_issue_contains_compiler_text_only_as_text() -> None:
     probe = replace(made.bad, outcome=Failed(replace(made.failure, headline=attack)))
     attacked = with_probes(made, (*made.reduction.probes[:2], probe), probe)
     attacked = replace(attacked, output=attack, reduction=replace(attacked.reduction, program=f"// {attack}"))
-    issue = str(reproducer_files(attacked)["issue.md"])
+    issue = str(reproducer_files(attacked)["README.md"])
     assert len(re.findall(r"^(`{5,})\w*\n.*?^\1$", issue, re.DOTALL | re.MULTILINE)) == 2
-    outside = re.sub(r"^(`{5,})\w*\n.*?^\1$", "", issue, flags=re.DOTALL | re.MULTILINE)
+    outside = re.sub(r"^(`{5,})\w*\n.*?^\1$|^</details>\n|</summary>", "", issue, flags=re.DOTALL | re.MULTILINE)
     assert not re.search(r"@main|(?<!\\)</|(?<!\\)!?\[x\]|#12", outside.replace("&#8203;", "|"))
 
 

@@ -16,7 +16,7 @@ from triage.model.case import Case
 from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.remedy.candidates import Situation, candidates_of_class, first_tier, second_tier
-from triage.remedy.change import CaseChange, Neighbour, RewrittenInput, SetOption
+from triage.remedy.change import CaseChange, Neighbour, RewrittenInput, SetOption, contradict
 from triage.remedy.result import COST_METRICS, Promising, Remedies, Remedy, RemedyCheck, check_of, cost_of
 from triage.remedy.rewrites import rewritten_inputs
 from triage.remedy.search import Trials, search, with_smallest_value
@@ -88,7 +88,7 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
         toolchain=failing.revision,
         reason=None if checked else f"None of {trials.tried} candidates makes it {goal}{more}.",
         failure=failures[0],
-        remedies=tuple(map(remedy_of, checked)),
+        remedies=tuple(map(remedy_of, _distinct(checked))),
         tried=trials.tried,
         left=left,
         promising=tuple(
@@ -108,6 +108,21 @@ def planned_changes(runner: Engine, request: RemedyRequest) -> Remedies | tuple[
     situation = situation_of(runner, request, failures)
     changes = {change.text: change for change in (*first_tier(situation), *second_tier(situation))}
     return tuple(changes.values())[: request.budget]
+
+
+def _distinct(found: Sequence[Working]) -> list[Working]:
+    """Leave out a change of the same flag with the same result, such as `--x=false` next to leaving `--x` out."""
+    kept: list[Working] = []
+    for one in found:
+        alike = (other for other in kept if contradict(one.change, other.change))
+        if not any(_result_of(one) and _result_of(one) == _result_of(other) for other in alike):
+            kept.append(one)
+    return kept
+
+
+def _result_of(found: Working) -> list[float]:
+    metrics = found.probe.measured.metrics
+    return [metrics[name] for name in (*COST_METRICS, "artifact_bytes") if name in metrics]
 
 
 def remedy_of(found: Working) -> Remedy:
@@ -133,10 +148,6 @@ def _explanation(found: Working) -> str:
     """A few sentences: what the remedy does, how certain that is, and what it breaks."""
     change, probe = found.change, found.probe
     parts = [f"{change.why[:1].upper()}{change.why[1:]}."] if change.why else []
-    together = "this change" if len(change.steps) == 1 else "these changes together"
-    parts.append(
-        f"The case {'computes what it must' if probe.case.run else 'compiles'} on {probe.revision.name} with {together}."
-    )
     if found.smallest:
         parts.append("The next smaller value fails.")
     for step in change.steps:

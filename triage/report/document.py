@@ -96,6 +96,11 @@ def spans(text: Inline) -> tuple[Span, ...]:
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
 
 
+def with_code(text: str) -> list[str | Span]:
+    """Return a text of this program with the words between backticks as code."""
+    return [Span(piece, "code") if number % 2 else piece for number, piece in enumerate(text.split("`")) if piece]
+
+
 def plain_text(text: Inline) -> str:
     """Return the characters of an inline text."""
     return "".join(span.text for span in spans(text))

@@ -144,5 +144,11 @@ def compare_url(compiler: str | None, before: Revision, after: Revision) -> str 
     return f"{form.repository}/compare/{'...'.join(map(str, places))}" if all(places) else None
 
 
+def compare_spans(compiler: str | None, before: Revision, after: Revision) -> list[str | Span]:
+    """Return a link to the commits between two revisions, in brackets; nothing where they are not public."""
+    url = compare_url(compiler, before, after)
+    return [" (", Span("compare", url=url), ")"] if url else []
+
+
 def _tag(pattern: str, name: str) -> str | None:
     return pattern.format(name) if re.fullmatch(r"\d+(\.\d+)+", name) else None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from triage.bisect.history import Histories, History, StatusChange
 from triage.execution.results import run_result
+from triage.model.case import Case
 from triage.report.bisection import branch_facts
 from triage.report.document import Block, Bullets, Document, Facts, Heading, Inline, Paragraph, Span
 from triage.report.elements import failure_text, plural
-from triage.report.runs import Row, letter_table
+from triage.report.runs import Row, cases_text, letter_table
 
 
 def history_document(result: Histories) -> Document:
@@ -21,14 +24,22 @@ def history_document(result: Histories) -> Document:
             probed = {probe.revision.name: run_result(probe) for probe in history.probes}
             rows[history.case] = [probed.get(version) for version in versions]
         blocks += letter_table(rows, versions)
-        untestable: dict[str, list[str]] = {}
+        alike: dict[str, list[History]] = {}
         for history in family:
-            blocks += _changes(history, versions)
+            states = [(state.releases, state.failure and state.failure.signature) for state in history.states]
+            alike.setdefault(repr((list(map(_change_text, history.changes)), states)), []).append(history)
+        for group in alike.values():
+            blocks += _changes(group, versions)
+        untestable: dict[str, dict[str, list[Case]]] = {}
+        for history in family:
             for state in history.states:
                 if state.status == "untestable" and state.reason:
-                    untestable.setdefault(state.reason, []).append(f"{history.case} on {state.releases}")
+                    untestable.setdefault(state.reason, {}).setdefault(state.releases, []).append(history.about)
         if untestable:
-            reasons: list[Inline] = [[why, Span(f" ({', '.join(where)})", "dim")] for why, where in untestable.items()]
+            reasons: list[Inline] = []
+            for why, places in untestable.items():
+                where = "; ".join(f"{cases_text(cases)} on {releases}" for releases, cases in places.items())
+                reasons.append([why, Span(f" ({where})", "dim")])
             blocks += [Heading("untestable", 3), Bullets(reasons)]
         compiles = plural(sum(history.compiles for history in family), "compile")
         pairs = plural(len(family) * len(versions), "pair")
@@ -39,17 +50,16 @@ def history_document(result: Histories) -> Document:
     return Document("History", blocks)
 
 
-def _changes(history: History, versions: list[str]) -> list[Block]:
-    """Return the changes and the failures of a case."""
+def _changes(group: Sequence[History], versions: Sequence[str]) -> list[Block]:
+    """Return the changes and the failures of cases that have the same."""
+    history = group[0]
     changes = sorted((*history.changes, *history.failure_changes), key=lambda change: versions.index(change.after.name))
-    failures: list[tuple[str, Inline]] = [
-        (state.releases, [failure_text(state.failure), Span(f"\n{state.failure.signature}", "dim")])
-        for state in history.states
-        if state.failure and state.status == "failed"
+    failures = [
+        (state.releases, failure_text(state.failure)) for state in history.states if state.failure and state.status == "failed"
     ]
     if not changes and not failures:
         return []
-    blocks: list[Block] = [Heading(history.case, 3)]
+    blocks: list[Block] = [Heading(cases_text([one.about for one in group]), 3)]
     blocks += [Bullets([_change_text(change) for change in changes])] if changes else []
     return [*blocks, Facts(failures)] if failures else blocks
 

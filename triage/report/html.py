@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from triage.report import document as doc
@@ -76,3 +77,15 @@ def _block(block: doc.Block) -> Markup:
             return Markup('<pre tabindex="0">{}</pre>').format(visible(text.strip("\n")))
         case doc.Details(summary, inner):
             return Markup("<details><summary>{}</summary>\n{}\n</details>").format(visible(summary), fragment(inner))
+
+
+def html_templates() -> Environment:
+    """Return the environment of the site's templates: every value is escaped, and its control characters are shown."""
+    return Environment(
+        loader=PackageLoader("triage.report"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from triage.nightly.issues import ActionCause, IssueChange, IssueChanges
 from triage.nightly.result import Night
 from triage.report.document import Block, Bullets, Document, Inline, Paragraph, Span, Table
 from triage.report.elements import plural, revision_text
-
-if TYPE_CHECKING:  # templates are slow to import
-    from triage.report.markdown import Markdown
 
 _CASES = 20  # that a comment names
 
@@ -27,20 +22,20 @@ def issues_document(result: IssueChanges) -> Document:
     return Document("Issues", [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total])
 
 
-def issue_body(change: IssueChange, night: Night) -> Markdown | None:
+def issue_body(change: IssueChange, night: Night) -> str | None:
     """Return the Markdown of a new issue or of a comment; None where a change needs none."""
-    from triage.report.markdown import Markdown, document_markdown
+    from triage.report.markdown import document_markdown
     from triage.report.night_issue import issue_markdown
 
     toolchain = revision_text(night.toolchain)
     match change.cause:
         case ActionCause.NEW:
             draft = issue_markdown(next(each for each in night.clusters if each.signature == change.signature), night)
-            return Markdown(
+            return (
                 f"{draft}\n<sub>triage updates this issue after each nightly run. Closed as not planned, it stays closed.</sub>"
             )
         case ActionCause.DUPLICATE:
-            return Markdown(f"Duplicate of #{change.original}, which has the same signature.")
+            return f"Duplicate of #{change.original}, which has the same signature."
         case ActionCause.FIXED:
             return document_markdown([Paragraph(f"Fixed: {change.reason} with {toolchain}.")])
     again = change.cause is ActionCause.AGAIN

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.execution.statistics import CONFIDENCE, Pace
 from triage.model.outcome import FAILING, Cause, Failure, Status
@@ -36,9 +35,6 @@ from triage.report.night_phrases import (
     verdict_text,
 )
 from triage.toolchains.home import disk_errors, write_whole
-
-if TYPE_CHECKING:  # templates are slow to import, and most commands write none
-    from triage.report.markdown import Markdown
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 LONGEST = 1_000_000  # bytes of Markdown; GitHub accepts summaries of 1 MiB
@@ -95,15 +91,15 @@ def night_html(night: Night) -> str:
     return rendered("html", night, lambda night: night_document(night, _ROWS[0]))
 
 
-def night_markdown(night: Night, longest: int = LONGEST) -> Markdown:
+def night_markdown(night: Night, longest: int = LONGEST) -> str:
     """Return the report. Where it would be longer than `longest` bytes, tables end early and say what they leave out."""
-    from triage.report.markdown import Markdown, bounded, document_markdown
+    from triage.report.markdown import bounded, document_markdown
 
     def render(rows: int) -> str:
         document = night_document(night, rows)
         return document_markdown([Heading(document.title, 1), *document.blocks])
 
-    return Markdown(bounded(render, _ROWS, longest))
+    return bounded(render, _ROWS, longest)
 
 
 def night_screen(night: Night) -> Document:

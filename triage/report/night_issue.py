@@ -7,11 +7,10 @@ from itertools import groupby
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection
-from triage.model.revision import Revision
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
 from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
-from triage.report.elements import compare_url, compiler_title, failure_text, headline_text, revision_text
-from triage.report.markdown import Markdown, bounded, document_markdown
+from triage.report.elements import compare_spans, compiler_title, failure_text, headline_text, revision_text
+from triage.report.markdown import bounded, document_markdown
 from triage.report.night_phrases import pass_text
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
@@ -26,14 +25,14 @@ def draft_path(cluster: FailureCluster) -> str:
     return f"issues/{cluster.id}.md"
 
 
-def issue_markdown(cluster: FailureCluster, night: Night, *, with_title: bool = False) -> Markdown:
+def issue_markdown(cluster: FailureCluster, night: Night, *, with_title: bool = False) -> str:
     """Return the draft, within the size that GitHub accepts. It follows no path of the night."""
 
-    def render(shown: int) -> Markdown:
+    def render(shown: int) -> str:
         document = issue_draft(cluster, night, shown)
         return document_markdown([*([Heading(document.title, 1)] if with_title else []), *document.blocks])
 
-    return Markdown(bounded(render, _CASES, LONGEST))
+    return bounded(render, _CASES, LONGEST)
 
 
 def issue_draft(cluster: FailureCluster, night: Night, shown: int) -> Document:
@@ -94,19 +93,14 @@ def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
         sentence = [f"Fixed in {title} {revision_text(before)}, and {revision_text(after)} lacks the fix"]
     elif culprit and not culprit.confirmed:
         sentence.append(f" (one of {', '.join(suspect.name for suspect in culprit.suspects) or 'several'}, not confirmed)")
-    sentence += _compare(night.compiler, before, after)
+    sentence += compare_spans(night.compiler, before, after)
     if cluster.release_culprit and cluster.release_culprit.before and cluster.release_culprit.after:
         sentence.append(f", between {cluster.release_culprit.before.name} and {cluster.release_culprit.after.name}")
     fix = cluster.fix
     if fix and fix.before and fix.after:
         verb = "fixed in" if fix.status is Answer.CULPRIT else "passes again with"
-        sentence += [f"; {verb} {revision_text(fix.after)}", *_compare(night.compiler, fix.before, fix.after)]
+        sentence += [f"; {verb} {revision_text(fix.after)}", *compare_spans(night.compiler, fix.before, fix.after)]
     return [*sentence, "."]
-
-
-def _compare(compiler: str | None, before: Revision, after: Revision) -> list[str | Span]:
-    url = compare_url(compiler, before, after)
-    return [" (", Span("compare", url=url), ")"] if url else []
 
 
 def evidence_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:

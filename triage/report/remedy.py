@@ -24,10 +24,13 @@ def remedy_document(result: Remedies) -> Document:
     ]
     if result.remedies:
         labels = [label for label, _ in COST_METRICS.values()]
-        columns = ("", "change", "compile time", *labels, "time ratio", "holds on", "breaks")
-        blocks.append(Table(columns, [_row(number, remedy) for number, remedy in enumerate(result.remedies, 1)]))
-        for number, remedy in enumerate(result.remedies[:_MOST_EXPLAINED], 1):
-            blocks.append(Paragraph(f"{number}  {remedy.explanation}"))
+        rows = [_row(remedy, list(COST_METRICS)) for remedy in result.remedies]
+        if result.upgrade:
+            upgrade = Span(f"fixed in {result.upgrade.name}: upgrade", "strong")
+            rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
+        blocks.append(Table(("change", "compile time", *labels, "time ratio", "holds on", "breaks"), rows))
+        explained = [remedy for remedy in result.remedies[:_MOST_EXPLAINED] if remedy.explanation]
+        blocks.append(Bullets([[Span(remedy.text, "strong"), f": {remedy.explanation}"] for remedy in explained]))
     else:
         blocks.append(Paragraph(result.reason or ""))
         leads = [f"{_change(one.flags, one.input_change)} leads to {failure_text(one.failure)}" for one in result.promising]
@@ -37,20 +40,19 @@ def remedy_document(result: Remedies) -> Document:
     return Document("Remedies", blocks)
 
 
-def _row(number: int, remedy: Remedy) -> list[Inline]:
+def _row(remedy: Remedy, metrics: Sequence[str]) -> list[Inline]:
     cost = remedy.cost or {}
     plain = next((check for check in remedy.checks if check.cost_without), None)
-    cells: list[Inline] = [str(number), Span(remedy.text, "strong"), f"{cost.get('cpu_seconds', 0):.1f} s"]
-    for name, (_, unit) in COST_METRICS.items():
-        before = plain.cost_without.get(name) if plain and plain.cost_without else None
-        now = f"{cost[name]:.0f}{unit}" if name in cost else ""
-        changed = before is not None and plain and now and before != cost[name]
+    cells: list[Inline] = [Span(remedy.text, "strong"), f"{cost.get('cpu_seconds', 0):.1f} s"]
+    for name in metrics:
+        before = (plain.cost_without or {}).get(name) if plain else None
+        now = f"{cost[name]:.0f}{COST_METRICS[name][1]}" if name in cost else ""
+        changed = plain and before is not None and now and before != cost[name]
         cells.append(f"{now} ({before:.0f} on {plain.revision.name} without)" if changed and plain else now)
     ratio = [cost[f"time_ratio{end}"] for end in ("", "_low", "_high") if f"time_ratio{end}" in cost]
     cells.append("{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if len(ratio) == 3 else "")
     cells.append(", ".join(revision.name for revision in remedy.verified_on))
-    cells.append(Span(", ".join(revision.name for revision in remedy.breaks), "bad"))
-    return cells
+    return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]
 
 
 def _change(flags: Sequence[str], input_change: str | None) -> str:

@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from triage.compilers.registry import family_of
-from triage.compilers.repro_script import RULES_FILE
+from triage.compilers.repro_script import RULES_FILE, StandaloneCall
 from triage.execution.judge import rules_of
-from triage.model.case import Case, Flag, Target
+from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Limits, Stage
 from triage.model.json_form import as_json
-from triage.model.outcome import Compiled, Failed, Probe, Untestable
+from triage.model.outcome import Compiled, Failed, Probe
 from triage.recipes.values import yaml_text
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import Reproducer, VersionSpan, expectations, slug, span_around
-from triage.report.elements import headline_text, numbers_text, revision_text
-from triage.report.markdown import markdown_templates, plain_templates
+from triage.report.document import (
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Span,
+    Table,
+    with_code,
+)
+from triage.report.elements import compare_spans, headline_text, revision_text
+from triage.report.formats import rendered
 from triage.report.printable import printable
 from triage.toolchains.home import disk_errors
 
-ISSUE = "issue.md"
 _SCRIPT = "repro.sh"
-_WRONG = {Stage.RUN: "then fails when it runs", Stage.COMPARE: "then computes a wrong result"}
 _LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
-_WORD = re.compile(r"[a-z]+_?[0-9]\w*")  # YAML reads these only as strings
+_ERROR_LINES = 12  # an output with more lines is folded, except for the error
+_AROUND = 3  # lines after the first one of an error
 _MOST_PASTED = 40_000  # characters; GitHub accepts issues of 65536
 
 
@@ -56,64 +67,121 @@ def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
 
 def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     """Return the files of the folder by name. No text contains a local path or a time."""
-    templates, pages_in_markdown = plain_templates(), markdown_templates()
-    templates.filters["scalar"] = lambda text: json.dumps(str(text), ensure_ascii=False)
-    case, failure, probes = reproducer.case, reproducer.failure, reproducer.reduction.probes
-    span = span_around(probes, reproducer.bad)
-    shared: dict[str, Any] = {
-        "reproducer": reproducer,
-        "case": case,
-        "failure": failure,
-        "bad": reproducer.bad.revision,
-        "wrong": _WRONG.get(failure.stage),
-        "headline": headline_text(failure, 400),
-    }
-    family = family_of(case)
-    source, text = reproducer.compile.source, reproducer.reduction.program or ""
-    call, scripts = family.script.call(reproducer.compile), family.script.files(reproducer.compile)
-    files: dict[str, str | bytes] = {source: text, reproducer.file: reproducer.content, **scripts}
-    files |= reproducer.values
+    source, family = reproducer.compile.source, family_of(reproducer.case)
+    call = family.script.call(reproducer.compile)
+    files: dict[str, str | bytes] = {source: reproducer.reduction.program or "", reproducer.file: reproducer.content}
+    files |= {**family.script.files(reproducer.compile), **reproducer.values}
     if reproducer.rules is not None:
         files[RULES_FILE] = reproducer.rules
-    readme = {
-        "call": call,
-        "scripts": scripts,
-        "noun": family.noun,
-        "numbers": numbers_text(failure),
-        "good": reproducer.reduction.good,
-        "span": span_text(span),
-        "text": text if len(text) <= _MOST_PASTED else None,
-        "language": _LANGUAGES.get(Path(source).suffix, ""),
-        "output": printable(_trimmed(reproducer.output)),  # a CI job may print the file
-        "result": _result,
-        "revision": revision_text,
-    }
-    pages: dict[str, dict[str, Any]] = {
-        RECIPE: {
-            "slug": slug(case),
-            "keys": family.script.recipe_keys(case),
-            "target": _target(case.target),
-            "flags": [_flag(flag) for flag in case.flags],
-            "memory": _size(case.limits.memory),
-            "output": case.limits.output != Limits().output and _size(case.limits.output),
-            "env": _env(case),
-            "expect": expectations(probes),
-        },
-        _SCRIPT: {
-            "call": call,
-            "seconds": _has_ending(reproducer, Ending.TIMED_OUT) and round(case.limits.timeout),
-            "kilobytes": _has_ending(reproducer, Ending.OVER_MEMORY) and case.limits.memory >> 10,
-            "blocks": _has_ending(reproducer, Ending.OVER_OUTPUT) and case.limits.output >> 9,
-            "exports": [shlex.join(["export", f"{name}={value}"]) for name, value in case.env if value is not None],
-        },
-        "README.md": readme,
-        ISSUE: {**readme, "form": family.issue_form, "target": _target(case.target)},
-    }
-    for name, words in pages.items():
-        environment = pages_in_markdown if name.endswith(".md") else templates
-        files[name] = environment.get_template(f"reproducer/{name}.j2").render(**shared, **words)
-    files[RECORD] = _record(reproducer, span, call.words)
+    files[RECIPE] = _recipe(reproducer)
+    files[_SCRIPT] = _script(reproducer, call)
+    files["README.md"] = rendered("markdown", reproducer, reproducer_document)
+    record = as_json(reproducer.reduction)
+    for key in ("program", "reproducer", "reason", "tried"):
+        del record[key]  # the other files hold the program, and the rest is about failed reductions
+    span = span_around(reproducer.reduction.probes, reproducer.bad)
+    ends = {"last_good": span.last_good, "first_bad": span.first_bad, "last_bad": span.last_bad, "first_good": span.first_good}
+    record["versions"] = {name: probe.revision.name if probe else None for name, probe in ends.items()}
+    record["command"] = list(call.words)
+    files[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return files
+
+
+def reproducer_document(reproducer: Reproducer) -> Document:
+    """Return the text of an issue, by the headings of the project's form."""
+    family, failure, bad = family_of(reproducer.case), reproducer.failure, reproducer.bad.revision
+    form, install = family.issue_form, family.script.call(reproducer.compile).install
+    version = install or f"{reproducer.compile.program}, version {bad.name}"
+    facts: list[tuple[str, Inline]] = [
+        ("version", ", ".join(filter(None, (version, bad.commit and f"commit {bad.commit}", bad.date)))),
+        ("target", yaml_text(_target(reproducer.case)).strip("{}")),
+        *((name, text) for name, text in (("phase", failure.phase), ("pass", failure.failing_pass)) if text),
+        ("signature", Span(failure.signature, "code")),
+    ]
+    blocks: list[Block] = [Heading(form.happened, 3), *_summary(reproducer), *_output(reproducer)]
+    blocks += [Heading(form.steps, 3)] if form.steps else []
+    blocks += _program(reproducer)
+    blocks += [Heading(form.component[0], 3), Paragraph(form.component[1])] if form.component else []
+    blocks += [Heading(form.version, 3), Facts(facts)]
+    blocks += [Heading(form.context, 3)] if form.context else []
+    title = f"{failure.failure_class}: {headline_text(failure, 400)}"
+    return Document(title, [*blocks, *_versions(reproducer)])
+
+
+def _summary(reproducer: Reproducer) -> list[Block]:
+    """Return what fails and with which version it does not."""
+    case, failure, bad, good = reproducer.case, reproducer.failure, reproducer.bad.revision, reproducer.reduction.good
+    noun, compiler = family_of(case).noun, Span(reproducer.compile.program, "code")
+    begin: list[str | Span] = [compiler, f" {revision_text(bad)} "]
+    if failure.stage in (Stage.RUN, Stage.COMPARE):
+        how = "fails when it runs" if failure.stage is Stage.RUN else "computes a wrong result"
+        sentence = [*begin, f"compiles the {noun} below, which then {how} ({reproducer.ending})."]
+        verdict = "it does not"
+    else:
+        sentence = [*begin, f"fails to compile the {noun} below ({reproducer.ending})."]
+        verdict = "it compiles"
+    if good:
+        sentence += [f" With {good.name} {verdict}", *compare_spans(case.compiler, good, bad), "."]
+    return [Paragraph(sentence), *([Paragraph(with_code(failure.explanation))] if failure.explanation else [])]
+
+
+def _output(reproducer: Reproducer) -> list[Block]:
+    """Return the lines of the error; a long output is folded below them."""
+    lines = [
+        line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in printable(reproducer.output).splitlines()
+    ]
+    failure, more = reproducer.failure, len(lines) - _OUTPUT_LINES
+    if not "".join(lines).strip():
+        silent = "program" if failure.stage in (Stage.RUN, Stage.COMPARE) else "compiler"
+        return [Paragraph(f"The {silent} printed nothing.")]
+    whole = Code("\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]))
+    root = next((number for number, line in enumerate(lines) if failure.headline[:80] in line), None)
+    if root is None or len(lines) <= _ERROR_LINES:
+        return [whole]
+    return [Code("\n".join(lines[root : root + _AROUND])), Details("Full output", [whole])]
+
+
+def _program(reproducer: Reproducer) -> list[Block]:
+    """Return the command and the program."""
+    family, source, text = family_of(reproducer.case), reproducer.compile.source, reproducer.reduction.program or ""
+    call = family.script.call(reproducer.compile)
+    blocks: list[Block] = [Code(f"pip install {call.install}\n{call.line}" if call.install else call.line, "sh")]
+    if len(text) > _MOST_PASTED:
+        blocks.append(Paragraph([f"The {family.noun} is too long to paste here; see ", Span(source, "code"), "."]))
+    else:
+        imported: list[str | Span] = [", imported from ", Span(reproducer.file, "code")] if reproducer.file != source else []
+        blocks += [Paragraph([Span(source, "code"), *imported, ":"]), Code(text, _LANGUAGES.get(Path(source).suffix, ""))]
+    for name, script in family.script.files(reproducer.compile).items():
+        blocks += [Paragraph([Span(name, "code"), ", which compiles it:"]), Code(script, "python")]
+    return blocks
+
+
+def _versions(reproducer: Reproducer) -> list[Block]:
+    """Return what the versions do, and how the program was made."""
+    reduction, case = reproducer.reduction, reproducer.case
+    span = span_text(span_around(reduction.probes, reproducer.bad))
+    rows = [[one.revision.name, (one.revision.commit or "")[:10], _result(one)] for one in reduction.probes]
+    summary, size = f" ({case.summary})" if case.summary else "", reduction.operations
+    made = f"{summary}: {size.before} {reduction.unit}s before, {size.after} after."
+    blocks: list[Block] = [
+        Paragraph(f"{span[0].upper()}{span[1:]}."),
+        Details("Each version", [Table(("version", "commit", "result"), rows)]),
+        Paragraph(["Reduced from ", Span(case.name, "code"), made]),
+    ]
+    if reduction.changes:
+        blocks += [Paragraph("The reduction changed these settings:"), Bullets(list(map(str, reduction.changes)))]
+    blocks += [Paragraph(f"Note: {note}.") for note in reduction.notes]
+    return blocks
+
+
+def _result(probe: Probe) -> str:
+    match probe.outcome:
+        case Compiled():
+            return "right" if probe.case.run else "compiles"
+        case Failed(failure=failure, flaky=flaky):
+            return f"{failure.failure_class}{' (not every time)' if flaky else ''}: {headline_text(failure)}"
+        case outcome:
+            return f"untestable: {outcome.reason}"
 
 
 def span_text(span: VersionSpan) -> str:
@@ -134,65 +202,69 @@ def span_text(span: VersionSpan) -> str:
     return ", ".join(parts)
 
 
-def _record(reproducer: Reproducer, span: VersionSpan, command: Sequence[str]) -> str:
-    """The text of `reproducer.json`: the reduction without what the other files hold."""
-    record = as_json(reproducer.reduction)
-    for key in ("program", "reproducer", "reason", "tried"):
-        del record[key]
-    ends = {"last_good": span.last_good, "first_bad": span.first_bad, "last_bad": span.last_bad, "first_good": span.first_good}
-    record["versions"] = {name: probe.revision.name if probe else None for name, probe in ends.items()}
-    record["command"] = list(command)
-    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+def _recipe(reproducer: Reproducer) -> str:
+    """Return a recipe of the reduced program."""
+    case = reproducer.case
+    first, *keys = family_of(case).script.recipe_keys(case)
+    summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
+    limits = {"timeout": case.limits.timeout_text, "memory": _size(case.limits.memory)}
+    if case.limits.output != Limits().output:
+        limits["output"] = _size(case.limits.output)
+    lines = [f"name: {slug(case)}-reduced", f"summary: {yaml_text(summary)}", first, f"input: {reproducer.file}", *keys]
+    lines.append(f"target: {yaml_text(_target(case))}")
+    lines += ["flags:"] if case.flags else []
+    for flag in case.flags:
+        bounds = {"flag": flag.text, "since": flag.since, "until": flag.until}
+        given = {name: value for name, value in bounds.items() if value is not None}
+        lines.append(f"  - {yaml_text(given if len(given) > 1 else flag.text)}")
+    lines += [f"phase: {case.phase}"] if case.phase else []
+    if variables := dict(case.env):
+        lines.append(f"env: {yaml_text(list(variables) if None in variables.values() else variables)}")
+    lines.append(f"limits: {yaml_text(limits)}")
+    windows = expectations(reproducer.reduction.probes)
+    lines += ["# The state when the program was reduced: only a change is reported.", "expect:"] if windows else []
+    for window in windows:
+        until = {"until": window.until} if window.until else {}
+        lines.append(f"  - {yaml_text({'failure': window.failure, 'since': window.since, **until})}")
+    return "\n".join(lines) + "\n"
 
 
-def _result(probe: Probe) -> str:
-    match probe.outcome:
-        case Compiled():
-            return "right" if probe.case.run else "compiles"
-        case Failed(failure=failure, flaky=flaky):
-            return f"{failure.failure_class}{' (not every time)' if flaky else ''}: {headline_text(failure)}"
-        case Untestable(reason=reason):
-            return f"untestable: {reason}"
+def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
+    """Return a shell script that fails as the compiler does."""
+    case, failure, bad = reproducer.case, reproducer.failure, reproducer.bad.revision
+    is_wrong = failure.stage in (Stage.RUN, Stage.COMPARE)
+    verb = "Wrong" if is_wrong else "Fails"
+    commit = f", commit {bad.commit}" if bad.commit else ""
+    lines = ["#!/bin/sh", f"# {' '.join(headline_text(failure, 400).split())}"]
+    lines.append(f"# {verb} with {reproducer.compile.program} {bad.name}{commit}{':' if call.install else '.'}")
+    lines += [f"#   pip install {call.install}"] if call.install else []
+    if call.then:
+        meaning = "0 the program computes the expected results, 127 a tool is missing, any other: it does not."
+    else:
+        meaning = "0 the program compiles, 127 the compiler is missing, any other: it fails to compile."
+    lines += [f"# Exit status: {meaning}{call.remark}", 'cd "$(dirname "$0")" || exit 127']
+    lines += [shlex.join(["export", f"{name}={value}"]) for name, value in case.env if value is not None]
+    lines += call.before
+    run = f"{'exec ' if call.replaces else ''}{call.run}"
+    endings = rules_of(case).by_name[failure.failure_class].endings if failure.failure_class in rules_of(case).by_name else ()
+    if Ending.TIMED_OUT in endings:
+        run = f"{'exec ' if call.replaces else ''}timeout {round(case.limits.timeout)} {call.run}"
+        lines.append("# The compiler does not end by itself.")
+    elif Ending.OVER_MEMORY in endings:
+        lines += ["# The compiler uses all memory that it gets.", f"ulimit -v {case.limits.memory >> 10}"]
+    elif Ending.OVER_OUTPUT in endings:
+        lines += ["# The compiler writes without end.", f"ulimit -f {case.limits.output >> 9}"]
+    return "\n".join([*lines, run]) + "\n"
 
 
-def _has_ending(reproducer: Reproducer, ending: Ending) -> bool:
-    """Whether the failure's class describes processes that end like this."""
-    rule = rules_of(reproducer.case).by_name.get(reproducer.failure.failure_class)
-    return rule is not None and ending in rule.endings
-
-
-def _target(target: Target) -> str:
-    parts = [f"backend: {target.backend}"]
-    if target.chip is not None:
-        parts.append(f"chip: {target.chip if _WORD.fullmatch(target.chip) else json.dumps(target.chip)}")
-    if target.devices is not None:
-        parts.append(f"devices: {target.devices}")
-    return ", ".join(parts)
-
-
-def _flag(flag: Flag) -> str:
-    if flag.since is None and flag.until is None:
-        return json.dumps(flag.text, ensure_ascii=False)
-    bounds = [(name, value) for name, value in (("since", flag.since), ("until", flag.until)) if value]
-    words = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in (("flag", flag.text), *bounds)]
-    return "{" + ", ".join(words) + "}"
-
-
-def _env(case: Case) -> str:
-    """The recipe's variables: its list of names, or its mapping to values."""
-    variables = dict(case.env)
-    return yaml_text(list(variables) if None in variables.values() else variables) if variables else ""
+def _target(case: Case) -> dict[str, str | int]:
+    target = case.target
+    values = {"backend": target.backend, "chip": target.chip, "devices": target.devices}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _size(size: int) -> str:
     return next((f"{size >> bits}{unit}" for bits, unit in ((30, "GiB"), (20, "MiB")) if size % (1 << bits) == 0), f"{size}B")
-
-
-def _trimmed(output: str) -> str:
-    """The first lines of the compiler's output, long lines cut."""
-    lines = [line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in output.rstrip().splitlines()]
-    more = len(lines) - _OUTPUT_LINES
-    return "\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])])
 
 
 def write_folder(folder: Path, files: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:

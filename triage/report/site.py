@@ -30,8 +30,7 @@ from triage.nightly.store import NightStore
 from triage.nightly.trends import MetricStep, find_steps
 from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import compare_url, plural
-from triage.report.html import fragment, inline
-from triage.report.markdown import html_templates
+from triage.report.html import fragment, html_templates, inline
 from triage.report.night_issue import evidence_facts, folded_blocks, issue_markdown, program_blocks
 from triage.report.night_phrases import origin_parts, origin_spans
 from triage.report.printable import visible

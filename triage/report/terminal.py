@@ -17,7 +17,6 @@ from triage.report import document as doc
 from triage.report.printable import PrintedStream, printable
 
 _PLAIN_WIDTH = 160  # columns assumed for pipes and files
-_WHOLE = 64  # characters of a word that is not broken in the first column
 _STYLES = {"good": "green", "bad": "bold red", "warning": "yellow", "dim": "dim", "strong": "bold", "code": "", "plain": ""}
 
 
@@ -40,7 +39,7 @@ def console_for(stream: IO[str]) -> Console:
 
 def write(document: doc.Document, stream: IO[str]) -> None:
     """Write a document without its title: the command that was typed says it."""
-    write_blocks(_rendered(document.blocks), stream)
+    write_blocks(_rendered(document.blocks, console_for(stream).width), stream)
 
 
 def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
@@ -72,7 +71,7 @@ def inline(shown: doc.Inline) -> Text:
     return line
 
 
-def _rendered(blocks: Sequence[doc.Block]) -> Iterable[RenderableType]:
+def _rendered(blocks: Sequence[doc.Block], width: int) -> Iterable[RenderableType]:
     for number, block in enumerate(blocks):
         match block:
             case doc.Heading(shown):
@@ -87,28 +86,46 @@ def _rendered(blocks: Sequence[doc.Block]) -> Iterable[RenderableType]:
                 for item in items:
                     yield Padding(Text("• ").append_text(inline(item)), (0, 0, 0, 2))
             case doc.Facts(rows):
-                grid = Grid.grid(padding=(0, 1))
-                grid.add_column(style="dim", no_wrap=True)
-                grid.add_column(overflow="fold")
-                for name, fact in rows:
-                    grid.add_row(name, inline(fact))
-                yield Padding(grid, (0, 0, 0, 2))
+                yield _facts(rows)
             case doc.Table() as table:
-                yield _table(table)
+                yield from _table(table, width)
             case doc.Code(shown):
                 yield Padding(Text(shown.strip("\n")), (0, 0, 0, 4))
             case doc.Details(summary, inner):
                 yield Text(summary, style="dim")
-                yield from _rendered(inner)
+                yield from _rendered(inner, width)
 
 
-def _table(table: doc.Table) -> RenderableType:
+def _table(table: doc.Table, width: int) -> Iterable[RenderableType]:
+    """Yield a table, or a line for each row where not even the longest words of all columns fit next to each other."""
     shown = doc.shown_columns(table)
+    columns = [[table.columns[number], *(doc.plain_text(row[number]) for row in table.rows)] for number in shown]
+    words = [max(len(word) for text in column for word in [*text.split(), ""]) for column in columns]
+    lines = [max(len(line) for text in column for line in [*text.splitlines(), ""]) for column in columns]
+    room = width - 2 * (len(shown) - 1)
+    if sum(words) > room:
+        for row in table.rows:
+            yield inline(row[shown[0]])
+            rest = Text("   ").join(
+                Text.assemble((table.columns[number], "dim"), " ", inline(row[number]))
+                for number in shown[1:]
+                if doc.plain_text(row[number]).strip()
+            )
+            yield Padding(rest, (0, 0, 0, 2))
+        return
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(table.columns))
-    for place, number in enumerate(shown):
-        words = [word for row in table.rows for word in doc.plain_text(row[number]).split()]
-        whole = min(max(map(len, words), default=0), _WHOLE) if place == 0 else None  # names and flags are copied
-        grid.add_column(table.columns[number], overflow="fold", min_width=whole)
+    for place, number in enumerate(shown):  # names and flags in the first column are copied: they are not broken
+        first = max(words[0], min(lines[0], room - sum(lines[1:]))) if place == 0 else None
+        grid.add_column(table.columns[number], overflow="fold", width=first)
     for row in table.rows:
         grid.add_row(*(inline(row[number]) for number in shown))
-    return grid
+    yield grid
+
+
+def _facts(rows: Sequence[tuple[str, doc.Inline]]) -> RenderableType:
+    grid = Grid.grid(padding=(0, 1))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, fact in rows:
+        grid.add_row(name, inline(fact))
+    return Padding(grid, (0, 0, 0, 2))
