@@ -141,18 +141,15 @@ def _case(files: SuiteFiles, document: ConfigDocument, config: SuiteConfig, test
     library = Library(Input(program, IREE.inputs[program.suffix]), tuple(map(Flag, config.iree_compile_flags)))
     case = files.case(config.config_name, library, document, test, Limits())
     run = replace(values, flags=(*config.iree_run_module_flags, *values.flags), limits=Limits(timeout=120.0))
-    goldens: tuple[tuple[str, float], ...] = ()
-    if run.measured:
-        if case.target.backend == "llvm-cpu" and not any(flag.startswith("--device=") for flag in run.flags):
-            run = replace(run, device="local-task")  # where the runtime runs a program when nothing is said
-        if test in config.golden_times_ms:
-            goldens = (("run_ms", config.tolerance_factor * config.golden_times_ms[test]),)
+    if run.measured and case.target.backend == "llvm-cpu" and not any(flag.startswith("--device=") for flag in run.flags):
+        run = replace(run, device="local-task")  # where the runtime runs a program when nothing is said
+    golden = config.golden_times_ms.get(test) if run.measured else None
     return replace(
         case,
         expect=tuple(Expectation(None, stage=stage) for key, stage in _STAGES if test in getattr(config, key)),
         run=None if test in config.skip_run_tests else run,
         benchmarks=(run,) if run.measured else (),
-        goldens=goldens,
+        goldens=() if golden is None else (("run_ms", config.tolerance_factor * golden),),
     )
 
 

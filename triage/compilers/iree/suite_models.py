@@ -14,8 +14,8 @@ from typing import Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from triage.compilers.iree.random_values import ModelArguments, RandomTensor, RandomWeights
-from triage.compilers.iree.suite_files import LIMITS, SuiteFiles, SuiteMapping, mistake
-from triage.model.case import Case, Expectation, Flag, Input, InputKind, Library, Reference, RunSpec
+from triage.compilers.iree.suite_files import SuiteFiles, SuiteMapping, mistake
+from triage.model.case import Case, Expectation, Library, Reference, RunSpec
 from triage.model.execution import Stage
 from triage.recipes.document import ConfigDocument, Loc
 from triage.recipes.mapping import Text, Texts, content_of
@@ -203,10 +203,8 @@ def _random_weights(files: SuiteFiles, program: Library, seed: int | None) -> Pa
 
 
 def _values(files: SuiteFiles, document: ConfigDocument, key: str, values: Sequence[_Value]) -> list[str]:
-    return [
-        files.value(value.value or "", value.url, document, (key, index, "url", "source", "value"))
-        for index, value in enumerate(values)
-    ]
+    at = [(key, index, "url", "source", "value") for index in range(len(values))]
+    return [files.value(value.value or "", value.url, document, loc) for value, loc in zip(values, at, strict=True)]
 
 
 def _goldens(**limits: float | None) -> tuple[tuple[str, float], ...]:
@@ -308,17 +306,15 @@ def onnx_cases(files: SuiteFiles, document: ConfigDocument, *, several: bool) ->
         if match is None or outcome == "skip":
             continue
         place = f"{match['folder']}/{match['model']}"
-        downloaded = files.download(f"{_MODELS}{place}")
-        local = files.folder / place
-        model = local if local.is_file() else downloaded
-        arguments = ModelArguments(model, downloaded.parent)
-        run = RunSpec(flags=config.iree_run_module_flags, limits=LIMITS, arguments=arguments)
-        run = replace(run, reference=Reference(onnxruntime=True))
-        if model.is_file():
+        local, url = files.folder / place, f"{_MODELS}{place}"
+        program = files.program(str(local) if local.is_file() else url, config.iree_compile_flags, document, ())
+        arguments = ModelArguments(program.input.path, files.download(url).parent)
+        run = replace(
+            files.run((), flags=config.iree_run_module_flags), reference=Reference(onnxruntime=True), arguments=arguments
+        )
+        if program.input.path.is_file():
             with suppress(ValueError):  # the import reports it
                 run = run.with_arguments()
-        flags = tuple(map(Flag, config.iree_compile_flags))
-        program = Library(Input(model, InputKind.ONNX), flags, files.artifacts_of(model))
         name = place.removesuffix(".onnx") + (f"[config={config.config_name}]" if several else "")
         expect = tuple(Expectation(None, stage=stage) for stage in _STAGES[outcome])
         yield replace(files.case(config.config_name, program, document, name), run=run, expect=expect)
@@ -328,9 +324,7 @@ def torch_test(files: SuiteFiles, path: Path) -> tuple[Path, RunSpec]:
     """The program of a test with formulas for its inputs, and how to run it."""
     document = files.document(path)
     test = content_of(document, _TorchTest)
-    program = path.parent / test.file_name
-    if not program.is_file():
-        raise mistake(document, ("file_name",), f'there is no program "{test.file_name}" next to this file.')
+    program = files.file(test.file_name, document, ("file_name",))
     inputs: list[Path] = []
     skipped = 0
     for argument in test.flat_args:
@@ -341,11 +335,6 @@ def torch_test(files: SuiteFiles, path: Path) -> tuple[Path, RunSpec]:
         files.file(output.url or output.value or "", document, ("expected_output", index, "url", "value"))
         for index, output in enumerate(test.expected_output or ())
     ]
-    return program, RunSpec(
-        function=test.function_name,
-        inputs=tuple(f"@{file}" for file in inputs),
-        expected=tuple(f"@{file}" for file in expected),
-        closeness=(test.rtol, test.atol, test.equal_nan) if test.mode == "compare" else None,
-        artifacts=files.artifacts_of(*inputs, *expected),
-        measured=test.mode == "benchmark",
-    )
+    run = files.run([f"@{file}" for file in inputs], [f"@{file}" for file in expected])
+    run = replace(run, function=test.function_name, measured=test.mode == "benchmark")
+    return program, run if run.measured else replace(run, closeness=(test.rtol, test.atol, test.equal_nan))
