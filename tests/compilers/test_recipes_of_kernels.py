@@ -116,7 +116,8 @@ def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     assert is_standalone(package.with_name("alone.py"), text)
 
 
-def test_the_recipe_of_a_kernel_loads(folder):
+def test_the_recipe_of_a_kernel_loads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(
         "import triton\n\n@triton.jit\ndef one(x_ptr, n):\n    pass\n\n@triton.jit\ndef two(y_ptr):\n    pass\n"
     )
