@@ -7,11 +7,9 @@ from functools import partial
 
 import pytest
 
-from tests.reduce.made import CASE, reproducer
-from triage.reduce.result import Reduction
+from tests.reduce.made import reproducer
 from triage.report.formats import rendered
-from triage.report.reduction import reduction_document, reduction_issue
-from triage.report.reproducer import reproducer_files
+from triage.report.reduction import reduction_document
 
 
 @pytest.mark.parametrize("name", ["text", "markdown", "html"])
@@ -29,9 +27,3 @@ def test_a_report_shows_the_program_the_span_and_the_cost(name: str) -> None:
         assert words in said, words
     assert "// line 40" not in said
     assert "44 compiles" in said
-
-
-def test_the_github_format_is_the_issue_of_the_folder() -> None:
-    made = reproducer()
-    assert str(reproducer_files(made)["README.md"]).endswith(reduction_issue(made.reduction, made) + "\n")
-    assert "it compiles" in reduction_issue(Reduction(CASE, "it compiles"), None)

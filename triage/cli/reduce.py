@@ -29,7 +29,7 @@ from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.report.forecast import forecast_document
 from triage.report.formats import write_report
-from triage.report.reduction import reduction_document, reduction_issue
+from triage.report.reduction import reduction_document
 from triage.report.reproducer import folder_for, write_reproducer
 
 
@@ -52,7 +52,7 @@ def reduce(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the best program of an interrupted run of the same reduction.")
     ] = False,
-    output: Annotated[str, format_option("github")] = "text",
+    output: Annotated[str, format_option()] = "text",
 ) -> Exit:
     """Reduce the program of a failing case to a minimal reproducer.
 
@@ -77,6 +77,5 @@ def reduce(
         if reduction.reason is None:
             found = reproducer_of(runner, reduction, bad)
             reduction = replace(found.reduction, reproducer=str(write_reproducer(found, out)))
-    issue = partial(reduction_issue, reproducer=found)
-    write_report(output, reduction, partial(reduction_document, reproducer=found), github=issue)
+    write_report(output, reduction, partial(reduction_document, reproducer=found))
     return Exit.OK if found else exit_without_answer([reduction.cause])

@@ -8,8 +8,7 @@ from triage.reduce.reproducer import Reproducer, span_around
 from triage.reduce.result import Reduction
 from triage.report.document import Block, Code, Document, Facts, Paragraph, Span
 from triage.report.elements import failure_text, numbers_text, revision_text
-from triage.report.markdown import document_markdown
-from triage.report.reproducer import reproducer_document, span_text
+from triage.report.reproducer import span_text
 
 _SHOWN = 40  # lines of the program; the folder has all of them
 _MOST_TRIED = 12  # versions that are shown when nothing was reduced
@@ -33,13 +32,6 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
         Facts(list(_facts(result, reproducer))),
     ]
     return Document("Reduction", blocks)
-
-
-def reduction_issue(result: Reduction, reproducer: Reproducer | None) -> str:
-    """Return the text for the issue form of the compiler's project, with compiler output escaped."""
-    if reproducer is None:
-        return f"{result.case} was not reduced: {result.reason}"
-    return document_markdown(reproducer_document(reproducer).blocks)
 
 
 def _facts(result: Reduction, reproducer: Reproducer) -> Iterator[tuple[str, str]]:

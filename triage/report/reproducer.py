@@ -203,30 +203,28 @@ def span_text(span: VersionSpan) -> str:
 
 
 def _recipe(reproducer: Reproducer) -> str:
-    """Return a recipe of the reduced program."""
-    case = reproducer.case
+    """Return a recipe of the reduced program, which expects the state when the program was reduced."""
+    case, limits = reproducer.case, reproducer.case.limits
     first, *keys = family_of(case).script.recipe_keys(case)
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
-    limits = {"timeout": case.limits.timeout_text, "memory": _size(case.limits.memory)}
-    if case.limits.output != Limits().output:
-        limits["output"] = _size(case.limits.output)
-    lines = [f"name: {slug(case)}-reduced", f"summary: {yaml_text(summary)}", first, f"input: {reproducer.file}", *keys]
-    lines.append(f"target: {yaml_text(_target(case))}")
-    lines += ["flags:"] if case.flags else []
-    for flag in case.flags:
-        bounds = {"flag": flag.text, "since": flag.since, "until": flag.until}
-        given = {name: value for name, value in bounds.items() if value is not None}
-        lines.append(f"  - {yaml_text(given if len(given) > 1 else flag.text)}")
-    lines += [f"phase: {case.phase}"] if case.phase else []
-    if variables := dict(case.env):
-        lines.append(f"env: {yaml_text(list(variables) if None in variables.values() else variables)}")
-    lines.append(f"limits: {yaml_text(limits)}")
+    flags = [_given(flag=flag.text, since=flag.since, until=flag.until) for flag in case.flags]
+    variables = dict(case.env)
+    output = None if limits.output == Limits().output else _size(limits.output)
     windows = expectations(reproducer.reduction.probes)
-    lines += ["# The state when the program was reduced: only a change is reported.", "expect:"] if windows else []
-    for window in windows:
-        until = {"until": window.until} if window.until else {}
-        lines.append(f"  - {yaml_text({'failure': window.failure, 'since': window.since, **until})}")
-    return "\n".join(lines) + "\n"
+    more = {
+        "target": _target(case),
+        "flags": [flag["flag"] if len(flag) == 1 else flag for flag in flags],
+        "phase": case.phase,
+        "env": list(variables) if None in variables.values() else variables,
+        "limits": _given(timeout=limits.timeout_text, memory=_size(limits.memory), output=output),
+        "expect": [_given(failure=window.failure, since=window.since, until=window.until) for window in windows],
+    }
+    lines = [f"name: {slug(case)}-reduced", f"summary: {yaml_text(summary)}", first, f"input: {reproducer.file}", *keys]
+    return "\n".join([*lines, *(f"{key}: {yaml_text(value)}" for key, value in more.items() if value), ""])
+
+
+def _given(**values: str | int | None) -> dict[str, str | int]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
@@ -258,9 +256,7 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
 
 
 def _target(case: Case) -> dict[str, str | int]:
-    target = case.target
-    values = {"backend": target.backend, "chip": target.chip, "devices": target.devices}
-    return {name: value for name, value in values.items() if value is not None}
+    return _given(backend=case.target.backend, chip=case.target.chip, devices=case.target.devices)
 
 
 def _size(size: int) -> str:

@@ -9,7 +9,7 @@ from triage.execution.results import RunResult, RunResults
 from triage.model.case import Case
 from triage.model.outcome import FAILING, Failure, Status
 from triage.report.document import Block, Document, Heading, Inline, Paragraph, Span, Table
-from triage.report.elements import STYLES, failure_blocks, failure_text, plural
+from triage.report.elements import STYLES, compiler_title, failure_blocks, failure_text, plural
 from triage.report.junit import SuiteCase, junit_text
 
 _LETTERS = {"timeout": "T", "out-of-memory": "M"} | dict.fromkeys(("segfault", "assertion", "llvm-error"), "C")
@@ -25,7 +25,10 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
     show_all: also show the cases that pass everywhere.
     """
     blocks: list[Block] = []
-    for compiler in dict.fromkeys(one.about.compiler for one in result.results):
+    compilers = list(dict.fromkeys(one.about.compiler for one in result.results))
+    for compiler in compilers:
+        if len(compilers) > 1:
+            blocks.append(Heading(compiler_title(compiler), 3))
         family = [one for one in result.results if one.about.compiler == compiler]
         versions = list(dict.fromkeys(one.toolchain.name for one in family))
         found = {(one.case, one.toolchain.name): one for one in family}
@@ -50,7 +53,8 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
         cases: dict[str, list[Case]] = {}
         for one, _ in group:
             cases.setdefault(one.toolchain.name, []).append(one.about)
-        blocks.append(Heading("; ".join(f"{cases_text(where)} on {name}" for name, where in cases.items()), 3))
+        title = compiler_title(first.about.compiler)
+        blocks.append(Heading("; ".join(f"{cases_text(where)} on {title} {name}" for name, where in cases.items()), 3))
         blocks += failure_blocks(failure, first.about.input.path, first.about.compiler)
     counts = Counter(one.status for one in result.results)
     spans = [Span(f"{counts[status]} {status.value}", STYLES[status]) for status in Status if counts[status]]

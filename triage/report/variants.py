@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.remedy.variants import Variant, VariantResult, Variants
+from triage.remedy.variants import VariantResult, Variants
 from triage.report.document import Block, Document, Inline, Paragraph, Span, Style, Table
 from triage.report.elements import failure_text
 
@@ -19,13 +19,10 @@ def variants_document(result: Variants) -> Document:
     rows: list[list[Inline]] = []
     for variant in result.results:
         values: list[Inline] = [variant.values.get(key, "") for key in result.keys]
-        rows.append([*values, Span(_text(variant), _STYLES[variant.status])])
+        why = variant.failure.failure_class if variant.failure else variant.reason
+        text = f"{variant.status.value}: {why}" if why else variant.status.value
+        rows.append([*values, Span(text, _STYLES[variant.status])])
     blocks: list[Block] = [Table((*result.keys, "result"), rows), Paragraph(Span(result.sentence, "strong"))]
     if result.failure:
         blocks.append(Paragraph(failure_text(result.failure)))
     return Document("Variants", blocks)
-
-
-def _text(variant: Variant) -> str:
-    why = failure_text(variant.failure, 100) if variant.failure else variant.reason
-    return f"{variant.status.value}: {why}" if why else variant.status.value
