@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
@@ -21,8 +21,6 @@ from triage.toolchains.install_cache import PLAIN_WHEEL, bytes_below, fill_folde
 from triage.toolchains.web import host_of, network_seconds, without_password
 from triage.toolchains.workspace import Workspace
 
-_UNPACKED_PER_WHEEL_BYTE = 4.6  # the largest ratio among released wheels, rounded up
-_TYPICAL_WHEEL = 110 << 20  # bytes
 _LARGEST_INSTALL = 32 << 30  # bytes of an install and uv's cache
 _UV_TIMEOUT = 3600.0  # seconds; a slow network may need them
 _TICKS = 4  # of a run between updates of the installed size
@@ -48,15 +46,15 @@ def install(workspace: Workspace, distribution: str, release: Release, index: st
     name = f"{distribution} {release.version}"
 
     def fill(root: Path, scratch: Path) -> Release:
-        _require_space(int((release.size or _TYPICAL_WHEEL) * _UNPACKED_PER_WHEEL_BYTE), root, name)
         digest = f" --hash=sha256:{release.sha256}" if release.sha256 else ""
-        requirement = f"{distribution} @ {release.url}{digest}"
+        wheel, uv = f"{distribution} @ {release.url}{digest}", Uv(workspace, root, scratch, index)
+        if packaging != PLAIN_WHEEL and (program := interpreter(version_of(release.python))) is None:
+            raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
         if isinstance(packaging, Environment):
-            _fill_environment(workspace, [requirement], release, packaging, root, scratch, index)
+            lines = [wheel, *(text.replace(VERSION, release.version) for text in packaging.beside)]
+            uv.make_environment(f"{name} with its dependencies from {host_of(index)}", lines, program, release.date)
         else:
-            if packaging.interpreted:
-                _interpreter_for(release, name)
-            install_wheel(workspace, requirement, release, root, scratch, f"{name} from {host_of(release.url)}", index)
+            uv.unpack(f"{name} from {host_of(release.url)}", wheel, release.python)
         return release
 
     return fill_folder(workspace, folder_of(workspace.toolchains, distribution, release, packaging).name, name, fill)
@@ -90,121 +88,82 @@ def install_companion(workspace: Workspace, package: str, version: str, index: I
     return install(workspace, package, release, index.url)
 
 
-def install_wheel(
-    workspace: Workspace, requirement: str, release: Release, root: Path, scratch: Path, name: str, index: str = ""
-) -> None:
-    """Install one wheel without its dependencies into `root`. It need not be for this program's Python.
+@dataclass(frozen=True)
+class Uv:
+    """Runs uv to install into a new folder."""
 
-    `requirement` is a line of a requirements file, `name` stands for the wheel in messages, and `index` has the user and
-    password for the wheel's server.
-    """
-    command = [*pip_install(scratch), "--no-deps", "--target", str(root), "--python-version", release.python]
-    _run_requirements(command, [requirement], name, root, scratch, workspace, index)
+    workspace: Workspace
+    root: Path
+    """The folder."""
+    scratch: Path
+    """For files that are not needed later."""
+    index: str = ""
+    """The default index (empty: that of uv's settings). Other users cannot see a password in it."""
 
+    def unpack(self, name: str, requirement: str, python: str) -> None:
+        """Install one wheel without its dependencies. It need not be for this program's Python."""
+        self.pip(name, [requirement], "--no-deps", "--target", str(self.root), "--python-version", python)
 
-def _fill_environment(
-    workspace: Workspace,
-    requirements: Sequence[str],
-    release: Release,
-    packaging: Environment,
-    root: Path,
-    scratch: Path,
-    index: str,
-) -> None:
-    """Make a virtual environment of a wheel and its dependencies, which uv takes from the index."""
-    program = _interpreter_for(release, release.wheel)
-    # The environment may be moved, because the install cache moves complete folders.
-    make = [uv_program(), "venv", "--relocatable", "--no-project", "--no-config", "--clear", "--python", str(program)]
-    run_uv([*make, str(root)], f"Python {release.python}", root, scratch, workspace)
-    command = [*pip_install(scratch), "--python", str(root / "bin" / "python")]
-    lines = [*requirements, *(text.replace(VERSION, release.version) for text in packaging.beside)]
-    name = f"{release.wheel} with its dependencies from {host_of(index)}"
-    if release.date is not None:  # every install of the release gets the dependencies of its day
-        until = date.fromisoformat(release.date) + _SIBLINGS
-        dated = [*command, "--exclude-newer", f"{until.isoformat()}T00:00:00Z"]
+    def make_environment(self, name: str, requirements: Sequence[str], python: Path | None, day: str | None) -> None:
+        """Make a virtual environment of packages and their dependencies, which uv takes from the index."""
+        # The environment may be moved, because the install cache moves complete folders.
+        words = ("--relocatable", "--no-project", "--no-config", "--clear", "--python", str(python), str(self.root))
+        self.run(f"Python for {name}", ["venv", *words])
+        into = ("--python", str(self.root / "bin" / "python"))
+        if day is not None:  # every install of the release gets the dependencies of its day
+            until = date.fromisoformat(day) + _SIBLINGS
+            try:
+                return self.pip(name, requirements, *into, "--exclude-newer", f"{until.isoformat()}T00:00:00Z")
+            except Unobtainable:
+                # The index has no dates for some files, so that uv excludes them. Today's dependencies are better than none.
+                pass
+        return self.pip(name, requirements, *into)
+
+    def pip(self, name: str, requirements: Sequence[str], *words: str) -> None:
+        """Install packages. `name` stands for them in messages; `words`: where to."""
+        (self.scratch / "requirements.txt").write_text("".join(f"{line}\n" for line in requirements))
+        # uv links files from its cache. The cache is removed with the scratch folder, so that damage to an install damages no
+        # copy that others are made from, and pruning frees the space.
+        options = ["--only-binary", ":all:", "--cache-dir", str(self.scratch / "cache"), "--no-progress", "--color", "never"]
+        self.run(name, ["pip", "install", *options, *words, "-r", str(self.scratch / "requirements.txt")])
+
+    def run(self, name: str, words: Sequence[str]) -> None:
+        task = self.workspace.progress.task(f"install {name}", total=None)
+        ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
+
+        def watch_size() -> None:
+            if next(ticks) % _TICKS == 0:
+                size = bytes_below(self.root.parent)
+                if size > _LARGEST_INSTALL:
+                    raise EnvironmentFailure(f"cannot install {name}: it has more than {_LARGEST_INSTALL >> 30} GiB")
+                task.describe(f"install {name}  {size >> 20} MiB")
+
+        command, stop = [uv_program(), *words], self.workspace.stop
+        env = {"UV_DEFAULT_INDEX": self.index} if self.index else {}
+        purpose = Purpose.INSTALL
         try:
-            return _run_requirements(dated, lines, name, root, scratch, workspace, index)
-        except Unobtainable:
-            # The index has no dates for some files, so that uv excludes them. Today's dependencies are better than none.
-            pass
-    return _run_requirements(command, lines, name, root, scratch, workspace, index)
+            with Log(self.scratch / "uv.log") as log:
+                execution = run_logged(
+                    command, log, self.scratch, purpose=purpose, env=env, stop=stop, timeout=timeout, on_tick=watch_size
+                )
+        finally:
+            task.finish()
+        if execution.ending is Ending.TIMED_OUT:
+            raise EnvironmentFailure(f"cannot install {name}: it takes more than {timeout:.0f} s")
+        if not execution.ok:
+            reason = _reason(log.path)
+            if "No space left" in reason:
+                raise EnvironmentFailure(
+                    f"cannot install {name}: no space left on the disk of {self.workspace.toolchains}. "
+                    "`triage toolchains prune --keep 2GiB` frees some; TRIAGE_HOME selects another disk."
+                )
+            error = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
+            raise error(f"cannot install {name}: {reason}")
 
 
-def _interpreter_for(release: Release, name: str) -> Path:
-    program = interpreter(version_of(release.python))
-    if program is None:
-        raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
-    return program
-
-
-def pip_install(scratch: Path) -> list[str]:
-    """Return the start of a command that installs packages. scratch: a folder for uv's cache."""
-    # uv links files from its cache. The cache is removed with the scratch folder, so that damage to an install damages no copy
-    # that others are made from, and pruning frees the space.
-    command = [uv_program(), "pip", "install", "--only-binary", ":all:", "--cache-dir", str(scratch / "cache")]
-    return [*command, "--no-progress", "--color", "never"]
-
-
-def _run_requirements(
-    command: list[str], lines: Sequence[str], name: str, root: Path, scratch: Path, workspace: Workspace, index: str
-) -> None:
-    (scratch / "requirements.txt").write_text("".join(f"{line}\n" for line in lines))
-    run_uv([*command, "-r", str(scratch / "requirements.txt")], name, root, scratch, workspace, index)
-
-
-def run_uv(command: list[str], name: str, root: Path, scratch: Path, workspace: Workspace, index: str = "") -> None:
-    """Run an install command of uv under a time limit and a size limit of the new folder `root`.
-
-    `index` is the default index (empty: that of uv's settings). Other users cannot read a password in it.
-    """
-    task = workspace.progress.task(f"install {name}", total=None)
-    ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
-
-    def watch_size() -> None:
-        if next(ticks) % _TICKS == 0:
-            size = bytes_below(root.parent)
-            if size > _LARGEST_INSTALL:
-                raise EnvironmentFailure(f"cannot install {name}: it has more than {_LARGEST_INSTALL >> 30} GiB")
-            task.describe(f"install {name}  {size >> 20} MiB")
-
-    try:
-        with Log(scratch / "uv.log") as log:
-            env = {"UV_DEFAULT_INDEX": index} if index else {}
-            execution = run_logged(
-                command,
-                log,
-                scratch,
-                purpose=Purpose.INSTALL,
-                env=env,
-                stop=workspace.stop,
-                timeout=timeout,
-                on_tick=watch_size,
-            )
-    finally:
-        task.finish()
-    if execution.ending is Ending.TIMED_OUT:
-        raise EnvironmentFailure(f"cannot install {name}: it takes more than {timeout:.0f} s")
-    if not execution.ok:
-        reason = _reason(log.path, root.parent)
-        error = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
-        raise error(f"cannot install {name}: {reason}")
-
-
-def _reason(log: Path, staging: Path) -> str:
-    text = log.read_text("utf-8", "replace").replace(str(staging), "…")
+def _reason(log: Path) -> str:
+    text = log.read_text("utf-8", "replace")
     text = re.sub(r"(: | @ | for url )\(?https?://[^\s`)]+\)?", "", text)  # the caller names the server
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if any("No space left" in line for line in lines):
-        return f"no space left on the disk of {staging.parent}"
     reasons = [line for line in lines if not line.lower().startswith(("warning", "using", "resolved", "downloading"))]
     return "; ".join(re.sub("^(error|cause): ", "", line) for line in reasons[-6:])[:600] or "uv gave no reason"
-
-
-def _require_space(need: int, root: Path, name: str) -> None:
-    """EnvironmentFailure when the disk of `root` has no space for so many bytes."""
-    free = shutil.disk_usage(root).free
-    if free < need:
-        raise EnvironmentFailure(
-            f"cannot install {name}: about {need >> 20} MiB are needed in {root.parent.parent}, {free >> 20} MiB are free. "
-            "`triage toolchains prune --keep 2GiB` frees some; TRIAGE_HOME selects another disk."
-        )

@@ -24,15 +24,15 @@ def provide_onnx(workspace: Workspace) -> Path | None:
     if find_spec("onnx") is not None:
         return None
     from triage.toolchains.index import index_url  # slow to import
-    from triage.toolchains.install import pip_install, run_uv
+    from triage.toolchains.install import Uv
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with workspace.locked(folder.with_suffix(".lock"), "installing onnx"):
         if not folder.is_dir():
             with TemporaryDirectory(dir=folder.parent) as scratch:
                 draft = Path(scratch) / "packages"
-                command = [*pip_install(Path(scratch)), "--python", sys.executable, "--target", str(draft)]
-                run_uv([*command, *_PACKAGES], "onnx", draft, Path(scratch), workspace, index_url())
+                uv = Uv(workspace, draft, Path(scratch), index_url())
+                uv.pip("onnx", _PACKAGES, "--python", sys.executable, "--target", str(draft))
                 draft.rename(folder)
     sys.path.append(str(folder))
     invalidate_caches()

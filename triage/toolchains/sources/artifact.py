@@ -21,7 +21,7 @@ from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.recipes.mapping import Text
 from triage.toolchains.home import disk_errors
 from triage.toolchains.index import Release, newest_wheel
-from triage.toolchains.install import install_wheel
+from triage.toolchains.install import Uv
 from triage.toolchains.install_cache import fill_folder, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, Url, commit_offer
 from triage.toolchains.web import Web, host_of, status_of, unusable
@@ -129,7 +129,7 @@ class CommitArtifacts:
                 release = self._extract(archive, scratch, name, package)
                 archive.unlink()
                 requirement = f"{package or self._distribution} @ {(scratch / release.wheel).as_uri()}"
-                install_wheel(self._workspace, requirement, release, root, scratch, name)
+                Uv(self._workspace, root, scratch).unpack(name, requirement, release.python)
 
         folder = self._folder(offer.item).name
         return fill_folder(self._workspace, f"{folder}-{package}" if package else folder, name, fill)
