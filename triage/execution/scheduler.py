@@ -78,8 +78,12 @@ class Scheduler:
             while waiting or running:
                 for job in self._startable(waiting, fetched, running):
                     waiting.remove(job)
-                    future = workers.submit(self._probe, job, fetched[key_of_ref(job.ref)])
-                    running[future] = self.reservation(job.case)
+                    try:
+                        toolchain = fetched[key_of_ref(job.ref)].result()
+                    except EnvironmentFailure as error:
+                        yield _unobtainable(job, error)
+                        continue
+                    running[workers.submit(self.probe, job, toolchain)] = self.reservation(job.case)
                 awaited: list[Future[Any]] = [*running, *(future for future in fetched.values() if not future.done())]
                 wait(awaited, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
@@ -108,14 +112,11 @@ class Scheduler:
             if not running or sum(running.values()) + self.reservation(job.case) <= self.memory_mb:
                 yield job
 
-    def _probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
-        try:
-            toolchain = fetched.result()
-        except EnvironmentFailure as error:
-            cause = Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT
-            version = job.ref.release.version if job.ref.release else None
-            return Probe(job.case, job.ref.revision, version, Untestable(cause, str(error)), Measured(), cached=False)
-        return self.probe(job, toolchain)
+
+def _unobtainable(job: ProbeJob, error: EnvironmentFailure) -> Probe:
+    cause = Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT
+    version = job.ref.release.version if job.ref.release else None
+    return Probe(job.case, job.ref.revision, version, Untestable(cause, str(error)), Measured(), cached=False)
 
 
 def key_of_ref(ref: ToolchainRef) -> tuple[str, str]:

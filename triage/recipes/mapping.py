@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import yaml
@@ -153,12 +154,18 @@ def checked(document: ConfigDocument, kind: type[Content], data: Any = None, con
         data: The data to check instead of the document's, with the same places.
         context: Passed to the checks.
     """
+    key: Any = kind
     try:
-        content = TypeAdapter(kind).validate_python(document.data if data is None else data, context=context)
+        content = _adapter(key).validate_python(document.data if data is None else data, context=context)
     except ValidationError as error:
         _report(error, document, kind)
         content = None
     return None if document.problems else content
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
