@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,12 @@ from triage.compilers.base import (
     Packaging,
     Part,
     Wheel,
-    kernel_of,
 )
 from triage.compilers.interpreters import interpreter
 from triage.compilers.invocation import Invocation
-from triage.compilers.repro_script import ReproScript, StandaloneCall, StandaloneCompile
-from triage.compilers.triton import layout, standalone
+from triage.compilers.triton import layout
 from triage.compilers.triton.chips import chip_of
+from triage.compilers.triton.standalone import TritonScript
 from triage.execution.crash_stack import stack_printer
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
@@ -38,24 +36,6 @@ if TYPE_CHECKING:
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("3.0")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
-
-
-class TritonScript(ReproScript):
-    """Repeats a compile with a Python script."""
-
-    def recipe_keys(self, case: Case) -> tuple[str, ...]:
-        kernel = kernel_of(case)
-        return (*super().recipe_keys(case), *(standalone.kernel_keys(kernel) if kernel else ()))
-
-    def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        return Triton.name
-
-    def call(self, task: StandaloneCompile) -> StandaloneCall:
-        return standalone.call(task)
-
-    def files(self, task: StandaloneCompile) -> Mapping[str, str]:
-        kernel = kernel_of(task.case)
-        return {standalone.SCRIPT: standalone.script(task, kernel)} if kernel else {}
 
 
 class Triton(Compiler):
@@ -104,16 +84,14 @@ class Triton(Compiler):
 
     def describe(self, program: Path) -> Description:
         if not (program.parents[1] / "compiler").exists():
-            raise EnvironmentFailure(f"{program} has no Triton compiler beside it")
+            raise EnvironmentFailure(f"{program} has no Triton compiler next to it")
         backends = layout.backends(program)
         phases = dict.fromkeys(phase for name in sorted(backends) for phase in _PHASES[name])
         known = Capabilities(backends=backends, phases=tuple(phases), stack_printer=stack_printer(program))
         return Description(layout.version(program), layout.commit(program), None, known)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        python = self._python(toolchain)
-        spec = _spec(case, toolchain)
-        for answer in (python, spec):
+        for answer in (python := self._python(toolchain), spec := _spec(case, toolchain)):
             if isinstance(answer, Untestable):
                 return answer
         options = ("--spec", json.dumps(spec, sort_keys=True), *(("--phase", case.phase) if case.phase else ()))
@@ -135,8 +113,8 @@ class Triton(Compiler):
             return Untestable(Cause.TOOLCHAIN, f"nothing in {toolchain.root} names the Python version of its Triton")
         found = interpreter(wanted)
         if found is None:
-            name = "{}.{}".format(*wanted)
-            return Untestable(Cause.TOOLCHAIN, f"{toolchain.revision.name} needs Python {name}, and none is installed here")
+            text = f"{toolchain.revision.name} needs Python {wanted[0]}.{wanted[1]}, and none is installed here"
+            return Untestable(Cause.TOOLCHAIN, text)
         return found
 
 
@@ -149,7 +127,7 @@ def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
     chip = chip_of(backend, case.target.chip or "")
     if chip is None:
         example = "sm_90" if backend == "cuda" else "gfx942"
-        return Untestable(Cause.RECIPE, f"{case.target.chip!r} is no chip of {backend}: write one such as {example}")
+        return Untestable(Cause.RECIPE, f"{case.target.chip!r} is not a chip of {backend}: write one such as {example}")
     if case.phase is not None and case.phase not in _PHASES[backend]:
         return Untestable(Cause.FLAG, f"{backend} has no phase {case.phase}; it has {', '.join(_PHASES[backend])}")
     if not isinstance(kernel := case.spec, KernelSpec):

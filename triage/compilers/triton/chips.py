@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """arch: as Triton wants it; warp_size: lanes; shared_limit: bytes of shared memory (LDS) that one block may ask for,
-    None where it is not known.
-    """
+    """What a compile for a chip needs to know."""
 
     arch: str
     warp_size: int
     shared_limit: int | None
+    """Bytes of shared memory (LDS) that one block may ask for, if known."""
 
 
 # What a block may opt in to, bytes.
@@ -30,7 +29,7 @@ _HIP = re.compile(r"gfx[0-9a-f]{3,4}")
 
 
 def chip_of(backend: str, name: str) -> Chip | None:
-    """`sm_90` of cuda, `gfx942` of hip; None for a name that is neither."""
+    """Describe a chip, such as `sm_90` of cuda or `gfx942` of hip; None for another name."""
     if backend == "cuda":
         match = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
         return Chip(match[1], 32, _CUDA_SHARED.get(int(match[1]))) if match else None

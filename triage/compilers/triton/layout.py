@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
-
+from triage.compilers.base import pep440
 from triage.compilers.interpreters import version_of
 
 _LIBRARY = "triton/_C/libtriton*.so"
@@ -39,32 +38,23 @@ def identity_files(program: Path) -> tuple[Path, ...]:
 
 def version(program: Path) -> str | None:
     """The package's version, PEP 440."""
-    try:
-        match = _VERSION.search((program.parents[1] / "__init__.py").read_text("utf-8", "replace"))
-    except OSError:
-        return None
-    versions = [match[1]] if match else []
+    source = program.parents[1] / "__init__.py"
+    found = _VERSION.search(source.read_text("utf-8", "replace")) if source.is_file() else None
     # The metadata of a nightly's wheel contains the commit, its source does not.
-    versions = [folder.name.removesuffix(".dist-info").split("-")[1] for folder in _metadata(program)] or versions
-    try:
-        return str(Version(versions[0])) if versions else None
-    except InvalidVersion:
-        return None
+    named = [folder.name.removesuffix(".dist-info").split("-")[1] for folder in _metadata(program)]
+    return pep440(named[0] if named else found[1] if found else None)
 
 
 def commit(program: Path) -> str | None:
-    """The commit in a development version; None for a release."""
+    """The commit in a development version."""
     match = _COMMIT.search(" ".join(path.name for path in _metadata(program)))
     return match[1] if match else None
 
 
 def python(program: Path) -> tuple[int, int] | None:
-    """The Python version of the wheel; None when nothing names it."""
+    """The Python version of the wheel, if anything names it."""
     for folder in _metadata(program):
-        try:
-            tags = (folder / "WHEEL").read_text("utf-8", "replace")
-        except OSError:
-            continue
+        tags = (folder / "WHEEL").read_text("utf-8", "replace") if (folder / "WHEEL").is_file() else ""
         if match := re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE):
             return int(match[1]), int(match[2])
     if match := re.search(r"/lib/python(3\.\d+)/site-packages/", str(program)):
@@ -74,9 +64,7 @@ def python(program: Path) -> tuple[int, int] | None:
 
 def backends(program: Path) -> frozenset[str]:
     """Return the backends that it can generate code for."""
-    package = program.parents[1]
-    names = {"cuda"} | ({"hip"} if (package / "backends" / "amd").is_dir() else set())
-    return frozenset(names)
+    return frozenset({"cuda", "hip"} if (program.parents[1] / "backends" / "amd").is_dir() else {"cuda"})
 
 
 def _metadata(program: Path) -> Iterator[Path]:

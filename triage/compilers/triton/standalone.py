@@ -10,41 +10,51 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from triage.compilers.base import KernelSpec
-from triage.compilers.repro_script import PythonFunction, StandaloneCall, StandaloneCompile
+from triage.compilers.base import KernelSpec, kernel_of
+from triage.compilers.repro_script import PythonFunction, ReproScript, StandaloneCall, StandaloneCompile
 from triage.compilers.triton.chips import chip_of
+from triage.model.case import Case
+from triage.model.revision import Toolchain
 from triage.recipes.values import yaml_text
 
-SCRIPT = "repro.py"
+_SCRIPT = "repro.py"
 _PYTHON = "3.11"  # every release from 3.0 on has a wheel for it
 _TEMPLATE = Path(__file__).with_name("repro.py.j2")
 
 
-def kernel_keys(kernel: KernelSpec) -> Iterator[str]:
+class TritonScript(ReproScript):
+    """Repeats a compile with a Python script."""
+
+    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+        kernel = kernel_of(case)
+        return (*super().recipe_keys(case), *(_kernel_keys(kernel) if kernel else ()))
+
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        return "triton"
+
+    def call(self, task: StandaloneCompile) -> StandaloneCall:
+        """Run the script next to the kernel."""
+        check = '"${PYTHON:-python3}" -c "import triton" || exit 127'
+        remark = "\n# Set PYTHON to the interpreter that has it."
+        install = " ".join(_packages(task)) or None
+        return StandaloneCall(install, ("python3", _SCRIPT), f'"${{PYTHON:-python3}}" {_SCRIPT}', remark, (check,))
+
+    def files(self, task: StandaloneCompile) -> Mapping[str, str]:
+        kernel = kernel_of(task.case)
+        return {_SCRIPT: script(task, kernel)} if kernel else {}
+
+
+def _kernel_keys(kernel: KernelSpec) -> Iterator[str]:
     """The recipe keys of a kernel, one YAML line each; reading them gives the same kernel."""
     types = dict(kernel.signature)
     hints = {name: dict(given) for name, given in kernel.hints.items()}
     for name, given in hints.items():
         if name in types and given.get("divisibility") in (1, 16):
             types[name] = f"{types[name]}:{given.pop('divisibility')}"
-    if kernel.name is not None:
-        yield f"kernel: {yaml_text(kernel.name)}"
     yield f"signature: {yaml_text(types)}"
-    if kernel.constexprs:
-        yield f"constexprs: {yaml_text(kernel.constexprs)}"
     left = {name: given for name, given in hints.items() if given}
-    if left:
-        yield f"hints: {yaml_text(left)}"
-    if kernel.options:
-        yield f"options: {yaml_text(kernel.options)}"
-
-
-def call(task: StandaloneCompile) -> StandaloneCall:
-    """Run the script next to the kernel."""
-    check = '"${PYTHON:-python3}" -c "import triton" || exit 127'
-    remark = "\n# Set PYTHON to the interpreter that has it."
-    install = " ".join(_packages(task)) or None
-    return StandaloneCall(install, ("python3", SCRIPT), f'"${{PYTHON:-python3}}" {SCRIPT}', remark, (check,))
+    keys = {"kernel": kernel.name, "constexprs": kernel.constexprs, "hints": left, "options": kernel.options}
+    yield from (f"{key}: {yaml_text(value)}" for key, value in keys.items() if value)
 
 
 def _packages(task: StandaloneCompile) -> list[str]:
@@ -79,7 +89,7 @@ def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
         warp_size=chip.warp_size,
         limit=chip.shared_limit if task.failure_class == "shared-memory-overflow" else None,
         release=task.release,
-        command=wanted and shlex.join(["uv", "run", "--no-project", "--python", _PYTHON, *wanted, SCRIPT]),
+        command=wanted and shlex.join(["uv", "run", "--no-project", "--python", _PYTHON, *wanted, _SCRIPT]),
         lacks_linker=target.backend == "hip" and release < (3, 5),
         has_types=any(str(value).startswith("tl.") for value in kernel.constexprs.values()),
         options=kernel.options,
