@@ -8,8 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, ValidationInfo, model_validator
 
-from triage.compilers.iree.flagfile import read_flagfile
-from triage.compilers.iree.tensor_files import read_data_folder
+from triage.compilers.iree.run_files import read_data_folder, read_flagfile
 from triage.compilers.values import TOLERANCES, located, split_value
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.execution import Limits

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import Field, PositiveFloat
 
-from triage.compilers.iree.flagfile import read_flagfile
 from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.run_files import read_flagfile
 from triage.compilers.iree.suite_files import EMPTY, SuiteFiles, SuiteMapping
 from triage.compilers.iree.suite_models import is_model_test, is_onnx_models, model_cases, onnx_cases, torch_test
 from triage.compilers.parts import Suites
