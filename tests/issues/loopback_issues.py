@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "secret-token"
 LOGIN = "triage-bot"
@@ -34,7 +34,6 @@ class LoopbackIssues:
     """One repository."""
 
     url: str = ""
-    page: int = 100
     issues: dict[int, dict[str, Any]] = field(default_factory=dict)
     comments: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -128,16 +127,7 @@ def loopback_issues() -> Iterator[LoopbackIssues]:
                 self.reply(answer, fault.status, dict(fault.headers), fault.body)
                 return
             value, status = hub.answer(self.command, parts.path, query, sent)
-            headers = {}
-            if isinstance(value, list):
-                number = int(query.get("page", ["1"])[0])
-                first = (number - 1) * hub.page
-                more = first + hub.page < len(value)
-                value = value[first : first + hub.page]
-                if more:
-                    rest = urlencode({name: texts[0] for name, texts in query.items()} | {"page": number + 1})
-                    headers["Link"] = f'<{hub.url}{parts.path}?{rest}>; rel="next"'
-            self.reply(value, status, headers)
+            self.reply(value, status, {})
 
         do_GET = do_POST = do_PATCH = handle_request  # noqa: N815 - the names that http.server calls
 

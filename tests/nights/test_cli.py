@@ -57,7 +57,7 @@ def test_everything_known_of_a_case_is_shown(imported: None, triage: Triage) -> 
         ("failed", 3, "legalize:x"),
         ("passed", 2, None),
     ]
-    assert (shown["suite"], shown["facts"]["backend"], len(shown["states"])) == ("ops", "llvm-cpu", 3)
+    assert (shown["suite"], shown["facts"]["target"], len(shown["states"])) == ("ops", "llvm-cpu", 3)
     assert triage("show", "break").returncode == 0
     assert triage("show", "e").returncode == 2  # several
 

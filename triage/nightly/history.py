@@ -132,15 +132,8 @@ class NightsHistory:
     @cached_property
     def flaky(self) -> Mapping[int, int]:
         """How often each row changed its state although the compiler was the same; rows that never did are left out."""
-        found = {}
-        for row, runs in enumerate(self.runs):
-            changes = sum(run.flaky for run in runs)
-            for before, after in pairwise(runs):
-                testable = Status.UNTESTABLE not in (before.status, after.status)
-                changes += testable and self._compilers[before.last] == self._compilers[after.first]
-            if changes:
-                found[row] = changes
-        return found
+        changes = {row: sum(run.flaky for run in runs) + len(self._unexplained(row)) for row, runs in enumerate(self.runs)}
+        return {row: count for row, count in changes.items() if count}
 
     def is_unsteady(self, case: str, nights: int = 30) -> bool:
         """Return whether a case passed and failed in turn in the last nights although the compiler was the same.
@@ -148,15 +141,16 @@ class NightsHistory:
         One change is not enough: an edit of the recipe or its input makes one.
         """
         for row in (row for row, (_, name) in enumerate(self.rows) if name == case):
-            last = np.flatnonzero(self.states[row])
-            results = [
-                (self._compilers[night], status_in(int(self.states[row, night]))[0])
-                for night in last[last >= len(self.nights) - nights]
-            ]
-            extremes = {Status.PASSED, Status.FAILED}
-            if sum(old[0] == new[0] and {old[1], new[1]} == extremes for old, new in pairwise(results)) > 1:
+            recent = [pair for pair in self._unexplained(row) if pair[0].last >= len(self.nights) - nights]
+            if sum({old.status, new.status} == {Status.PASSED, Status.FAILED} for old, new in recent) > 1:
                 return True
         return False
+
+    def _unexplained(self, row: int) -> list[tuple[StateRun, StateRun]]:
+        """Return the changes of a row's state without a change of the compiler."""
+        names = self._compilers
+        changes = (pair for pair in pairwise(self.runs[row]) if names[pair[0].last] == names[pair[1].first])
+        return [(old, new) for old, new in changes if Status.UNTESTABLE not in (old.status, new.status)]
 
     @cached_property
     def _compilers(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,8 +74,8 @@ class KnownCase:
 
     case: str
     suite: str
-    facts: Mapping[str, str | None]
-    """What the newest night says of the case itself."""
+    facts: Mapping[str, str]
+    """Its compiler and target."""
     runs: Sequence[CaseRun]
     """The newest first."""
     states: Sequence[ToolchainState]
@@ -105,7 +105,7 @@ def known_case(name: str, store: NightStore, history: NightsHistory, evidence: R
     return KnownCase(
         case=name,
         suite=tracks[0].suite if tracks else "",
-        facts=_facts(store, history, rows),
+        facts={"compiler": tracks[0].compiler, "target": tracks[0].target} if tracks else {},
         runs=runs,
         states=states_of(records, history, rows),
         flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
@@ -115,35 +115,13 @@ def known_case(name: str, store: NightStore, history: NightsHistory, evidence: R
     )
 
 
-def _facts(store: NightStore, history: NightsHistory, rows: Sequence[int]) -> Mapping[str, str | None]:
-    night = store.night(history.numbers[max(history.runs[row][-1].last for row in rows)]) if rows else None
-    result = next((case for case in night.cases if case.case == history.rows[rows[0]][1]), None) if night else None
-    if result is None:
-        return {}
-    facts = {"recipe": result.recipe, "suite": result.suite, "compiler": result.compiler, "summary": result.summary}
-    target = result.target
-    return {**facts, "backend": target.backend if target else None, "chip": target.chip if target else None}
-
-
-def _runs(history: NightsHistory, row: int) -> list[CaseRun]:
-    runs = []
+def _runs(history: NightsHistory, row: int) -> Iterator[CaseRun]:
+    track = history.rows[row][0].name
     for run in reversed(history.runs[row]):
-        failure = history.kind_of(row, run.last)
-        first, last = history.nights[run.first], history.nights[run.last]
-        runs.append(
-            CaseRun(
-                status=run.status,
-                flaky=run.flaky,
-                first=first.started,
-                last=last.started,
-                nights=run.count,
-                toolchain=first.toolchain,
-                track=history.rows[row][0].name,
-                failure=failure,
-                cluster=cluster_id(failure.signature) if failure else None,
-            )
-        )
-    return runs
+        failure, first, last = history.kind_of(row, run.last), history.nights[run.first], history.nights[run.last]
+        cluster = cluster_id(failure.signature) if failure else None
+        ends = first.started, last.started, run.count, first.toolchain
+        yield CaseRun(run.status, run.flaky, *ends, track, failure, cluster)
 
 
 def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[int]) -> list[ToolchainState]:
