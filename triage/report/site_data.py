@@ -65,7 +65,7 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
 
 
 def track_rows(history: NightsHistory) -> list[list[object]]:
-    """Return for each track: name, its nights, and the share of passing cases, of those not run by their last result."""
+    """Return for each track: name, nights, the share of passing cases (of those not run by their last result), target."""
     rows: list[list[object]] = []
     weights = np.array([0, *(_weight(status) for status in Status)], np.int8)[history.known_states & STATUS]
     of_row = np.array([track.name for track, _ in history.rows])
@@ -73,7 +73,7 @@ def track_rows(history: NightsHistory) -> list[list[object]]:
         own = weights[of_row == track.name][:, nights]
         passed, failed = ((own == value).sum(axis=0).tolist() for value in (1, -1))
         rates = [_short(100 * good / (good + bad)) if good + bad else None for good, bad in zip(passed, failed, strict=True)]
-        rows.append([visible(track.name), list(nights), rates])
+        rows.append([visible(track.name), list(nights), rates, visible(track.target)])
     return rows
 
 
@@ -82,32 +82,18 @@ def _weight(status: Status) -> int:
 
 
 def grid(history: NightsHistory, pages: Mapping[tuple[int, int], str]) -> dict[str, object]:
-    """Return the grid: cases as [name, track, backend, flaky], their runs as [first, last, letter, signature, ...].
+    """Return the grid: cases as [name, track, flaky], their runs as [first, last, letter, signature, ...].
 
     pages: of failures by row and signature.
     """
-    tracks, backends, classes = _Words(), _Words(), _Words()
-    classes.number("")
-    of_signature = {"": 0}
-    for kind in history.kinds:
-        if kind:
-            of_signature[kind.signature] = classes.number(kind.failure_class)
-    cases = [
-        [visible(name), tracks.number(track.name), backends.number(track.target), int(row in history.flaky)]
-        for row, (name, (track, _)) in enumerate(zip(history.names, history.rows, strict=True))
-    ]
+    tracks = {track: number for number, track in enumerate(history.tracks)}
+    classes = {kind.signature: kind.failure_class for kind in history.kinds if kind}
+    cases = zip(history.names, history.rows, strict=True)
     return {
-        "suites": tracks.words,
-        "backends": backends.words,
-        "classes": classes.words,
-        "signatures": [[visible(name), of_signature[name], cluster_id(name)] for name in history.signatures],
-        "cases": cases,
+        "signatures": [[visible(name), visible(classes.get(name, "")), cluster_id(name)] for name in history.signatures],
+        "cases": [[visible(name), tracks[track], int(row in history.flaky)] for row, (name, (track, _)) in enumerate(cases)],
         "runs": [[value for run in runs for value in _run(run)] for runs in history.runs],
-        "pages": [
-            [row, signature, page]
-            for (row, signature), page in pages.items()
-            if page != cluster_id(history.signatures[signature])
-        ],
+        "pages": [[*key, page] for key, page in pages.items() if page != cluster_id(history.signatures[key[1]])],
     }
 
 
@@ -158,16 +144,7 @@ def _series(history: NightsHistory, metric: str, row: int) -> list[object]:
 
 
 def _failure(kind: Failure | None, page: str) -> dict[str, object]:
-    if kind is None:
-        return {}
-    values = {
-        "class": kind.failure_class,
-        "signature": kind.signature,
-        "headline": kind.headline,
-        "stage": kind.stage,
-        "phase": kind.phase,
-    }
-    return {**{key: visible(str(value)) for key, value in values.items() if value}, "id": page}
+    return {"class": visible(kind.failure_class), "headline": visible(kind.headline), "id": page} if kind else {}
 
 
 def _run(run: StateRun) -> Iterable[object]:
@@ -197,18 +174,3 @@ def _hash(name: str) -> int:
     for byte in name.encode("utf-8", "replace"):
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
     return value
-
-
-class _Words:
-    """Different words by number, in the order in which they appear."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def number(self, word: str) -> int:
-        word = visible(word)
-        if word not in self._numbers:
-            self._numbers[word] = len(self.words)
-            self.words.append(word)
-        return self._numbers[word]

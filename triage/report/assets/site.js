@@ -103,29 +103,28 @@ async function gridPage() {
   const form = $("#filters"), box = $("#grid"), canvas = $("canvas", box), list = $("ol", box), cell = $("#cell");
   const [nights, data, tracks] = await Promise.all([readNights(), load("grid"), load("tracks")]);
   const pages = new Map(data.pages.map(([row, signature, page]) => [`${row} ${signature}`, page]));
-  const cases = data.cases.map(([name, suite, backend, flaky], number) => {
+  const cases = data.cases.map(([name, track, flaky], number) => {
     const runs = readRuns(data.runs[number]), last = runs[runs.length - 1];
     const names = runs.filter(run => run.signature).map(run => data.signatures[run.signature]);
-    return {number, name, suite, backend, flaky, runs, last, flips: runs.length - 1, classes: new Set(names.map(([, of]) => of)),
+    return {number, name, suite: tracks[track][0], backend: tracks[track][3], flaky, runs, last, flips: runs.length - 1, classes: new Set(names.map(([, of]) => of)),
       text: [name, ...names.map(([signature]) => signature)].join("\n").toLowerCase()};
   });
-  for (const [name, words] of [["suite", data.suites], ["backend", data.backends], ["class", data.classes]]) {
-    const used = words.map((word, number) => [word, number]).filter(([word]) => word).sort();
-    form[name].append(...used.map(([word]) => element("option", word, {value: word})));
+  for (const [name, words] of [["suite", tracks.map(track => track[0])], ["backend", tracks.map(track => track[3])], ["class", data.signatures.map(([, of]) => of)]]) {
+    const used = [...new Set(words)].filter(Boolean).sort();
+    form[name].append(...used.map(word => element("option", word, {value: word})));
   }
   const newest = nights.length - 1;
   let shown = [], all = [], columns = [], width = 4, names = 300, at = {row: 0, column: 0}, active = false;
 
   function choose() {
     const wanted = Object.fromEntries(new FormData(form)), words = wanted.text.toLowerCase().split(/\s+/).filter(Boolean);
-    const suite = data.suites.indexOf(wanted.suite), backend = data.backends.indexOf(wanted.backend), kind = data.classes.indexOf(wanted.class);
     const tests = {failing: one => failing(one.last.letter), ever: one => one.classes.size, flaky: one => one.flaky, changed: one => one.flips && one.last.first === one.last.last && one.last.last === newest};
-    shown = cases.filter(one => (!wanted.suite || one.suite === suite) && (!wanted.backend || one.backend === backend)
-      && (!wanted.class || one.classes.has(kind)) && (!wanted.show || tests[wanted.show](one)) && words.every(word => one.text.includes(word)));
+    shown = cases.filter(one => (!wanted.suite || one.suite === wanted.suite) && (!wanted.backend || one.backend === wanted.backend)
+      && (!wanted.class || one.classes.has(wanted.class)) && (!wanted.show || tests[wanted.show](one)) && words.every(word => one.text.includes(word)));
     const orders = {name: () => 0, changed: one => -one.last.first * (one.flips > 0), flips: one => -one.flips, "": one => failing(one.last.letter) ? -one.last.first - 1 : one.classes.size ? 0 : 1};
     const order = orders[wanted.sort];
     shown.sort((a, b) => order(a) - order(b) || (a.name < b.name ? -1 : 1));
-    const ofTracks = new Set(tracks.filter(([name]) => shown.some(one => data.suites[one.suite] === name)).flatMap(([, own]) => own));
+    const ofTracks = new Set(tracks.filter(([name]) => shown.some(one => one.suite === name)).flatMap(([, own]) => own));
     all = nights.map((_, number) => number).filter(number => ofTracks.has(number));
     const from = all.length ? `, ${day(nights[all[0]].at)} to ${day(nights[all[all.length - 1]].at)}` : "";
     $("#shown").textContent = `${shown.length} of ${cases.length} cases${from}`;
@@ -181,7 +180,7 @@ async function gridPage() {
     const link = element("a", one.name, {href: caseAddress(one.name)}), parts = [link, element("br"), `${nights[columns[at.column]].name}: ${run ? stateName(run.letter) : "not run"}`];
     if (run?.signature) {
       const [text, kind, id] = data.signatures[run.signature];
-      parts.push(", ", element("a", data.classes[kind], {href: `${root}failures/${pages.get(`${one.number} ${run.signature}`) ?? id}.html`, title: text}), ` since ${day(nights[run.first].at)}`);
+      parts.push(", ", element("a", kind, {href: `${root}failures/${pages.get(`${one.number} ${run.signature}`) ?? id}.html`, title: text}), ` since ${day(nights[run.first].at)}`);
     }
     cell.replaceChildren(...parts);
   }
@@ -230,8 +229,9 @@ function hash(name) {
 }
 const readCase = async name => (await load(`cases-${hash(name) % document.body.dataset.files}`))[name];
 const fill = (section, rows) => {
+  const heads = $$("th", section);
   section.hidden = false;
-  $("tbody", section).replaceChildren(...rows.map(cells => { const row = element("tr"); row.append(...cells.map(cell => { const td = element("td"); td.append(...[cell].flat()); return td; })); return row; }));
+  $("tbody", section).replaceChildren(...rows.map(cells => { const row = element("tr"); row.append(...cells.map((cell, column) => { const td = element("td"); td.dataset.label = heads[column].textContent; td.append(...[cell].flat()); return td; })); return row; }));
 };
 const stateText = letter => element("span", stateName(letter), {className: `s-${letter.toLowerCase()}`});
 const failureText = failure => failure ? [element("a", failure.class, {href: `${root}failures/${failure.id}.html`}), " ", element("span", failure.headline, {className: "headline"})] : "";
