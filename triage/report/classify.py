@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triage.classify import ClassifiedLogs
-from triage.report.document import Block, Document, Facts, Heading
+from triage.report.document import Block, Document, Heading
 from triage.report.elements import failure_blocks, plural
 
 
@@ -14,5 +14,5 @@ def classify_document(result: ClassifiedLogs) -> Document:
         blocks.append(Heading(f"{log.log}: {plural(len(log.failures), 'failure') if log.failures else 'no failures'}"))
         for failure in log.failures:
             times = f", {failure.count} times" if failure.count > 1 else ""
-            blocks += [Facts([("line", f"{failure.line}{times}")]), *failure_blocks(failure)]
+            blocks += failure_blocks(failure, place=f"line {failure.line}{times}")
     return Document("Failures", blocks)

@@ -80,27 +80,23 @@ def _quantity(name: str, value: str | int) -> str:
     return str(value)
 
 
-def failure_blocks(failure: Failure, source: Path | None = None, compiler: str | None = None) -> list[Block]:
+def failure_blocks(failure: Failure, source: Path | None = None, compiler: str | None = None, place: str = "") -> list[Block]:
     """Return one failure in one line, then only what the line lacks, what helps, and the source line it points at.
 
     Args:
         failure: The failure.
         source: The input, for the source line.
         compiler: The compiler family; None shows the remedies of all families.
+        place: Where it stands in a log.
     """
-    facts: list[tuple[str, Inline]] = []
-    if numbers := numbers_text(failure):
-        facts.append(("numbers", numbers))
-    where = ", ".join(part for part in (failure.phase and f"phase {failure.phase}", failure.failing_pass) if part)
-    if where:
-        facts.append(("where", where))
+    where = ", ".join(part for part in (place, failure.phase and f"phase {failure.phase}", failure.failing_pass) if part)
+    named = (("numbers", numbers_text(failure)), ("where", where))
+    facts: list[tuple[str, Inline]] = [(name, text) for name, text in named if text]
     facts += [("" if number else "helps", text) for number, text in enumerate(failure.advice(compiler))]
     blocks: list[Block] = [Paragraph([Span(failure.failure_class, "bad"), f"  {headline_text(failure, 400)}"])]
-    if facts:
-        blocks.append(Facts(facts))
-    if (excerpt := _source_excerpt(failure, source)) is not None:
-        blocks.append(Code(excerpt))
-    return blocks
+    blocks += [Facts(facts)] if facts else []
+    excerpt = _source_excerpt(failure, source)
+    return [*blocks, Code(excerpt)] if excerpt else blocks
 
 
 def _source_excerpt(failure: Failure, source: Path | None) -> str | None:

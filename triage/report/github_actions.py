@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
@@ -40,15 +40,15 @@ def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
 
 def outputs(night: Night) -> dict[str, str]:
     """Return the outputs of the step: numbers of cases, and the paths of the reports that were written."""
-    failing = (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FAILING)
-    counts = {
-        "regressed": len(night.of(CaseChangeKind.REGRESSED)),
-        "changed": len(night.of(CaseChangeKind.CHANGED)),
-        "fixed": len(night.of(CaseChangeKind.FIXED)),
-        "failing": len(night.of(*failing)),
+    regressed, changed = len(night.of(CaseChangeKind.REGRESSED)), len(night.of(CaseChangeKind.CHANGED))
+    return {
+        "regressed": str(regressed),
+        "changed": str(changed),
+        "fixed": str(len(night.of(CaseChangeKind.FIXED))),
+        "failing": str(regressed + changed + len(night.of(CaseChangeKind.FAILING))),
+        "report": night.reports.get("markdown", ""),
+        "json": night.reports.get("json", ""),
     }
-    paths = {"report": night.reports.get("markdown", ""), "json": night.reports.get("json", "")}
-    return {**{name: str(count) for name, count in counts.items()}, **paths}
 
 
 def annotation_lines(night: Night, workspace: Path) -> list[str]:
@@ -57,11 +57,32 @@ def annotation_lines(night: Night, workspace: Path) -> list[str]:
     clusters = [cluster for cluster in night.clusters if counting.intersection(cluster.cases)]
     shown = clusters if len(clusters) <= ANNOTATIONS else clusters[: ANNOTATIONS - 1]
     lines = [_error(night, cluster, workspace) for cluster in shown]
-    if len(shown) < len(clusters):
-        rest = clusters[len(shown) :]
+    if rest := clusters[len(shown) :]:
         text = f"{plural(len(rest), 'more new failure')} in {plural(sum(len(cluster.cases) for cluster in rest), 'case')}"
         lines.append(command("error", f"{text}; see the summary of the job", title="More failures"))
-    return [*lines, *_warnings(night)]
+    if night.stopped:
+        lines.append(command("warning", partial_text(night), title="Partial night"))
+    if night.slower:
+        text = plural(len(night.slower), "compile or run", "compiles or runs")
+        lines.append(command("warning", f"{text} slower: {_listed([row.case for row in night.slower])}", title="Slower"))
+    return lines
+
+
+def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
+    lines = [cluster.failure.headline if cluster.failure else cluster.signature, _listed(cluster.cases)]
+    lines += [origin_text(cluster.culprit)] if cluster.culprit else []
+    lines += [f"reproducer: {path_text(night, cluster.reproducer)}"] if cluster.reproducer else []
+    name = cluster.representative or cluster.cases[0]
+    source = Path(next((case.source for case in night.cases if case.case == name), ""))
+    if source.absolute().is_relative_to(workspace):  # GitHub shows files by their paths in the checkout
+        source = source.absolute().relative_to(workspace)
+    title = cluster.failure.failure_class if cluster.failure else "new failure"
+    return command("error", "\n".join(lines), file="" if source == Path() else str(source), title=title)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
 
 
 def command(name: str, message: str, **properties: str) -> str:
@@ -70,39 +91,9 @@ def command(name: str, message: str, **properties: str) -> str:
     return f"::{name}{f' {words}' if words else ''}::{_escaped(message)}"
 
 
-def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
-    names = ", ".join(cluster.cases[:_NAMES]) + (
-        f" and {len(cluster.cases) - _NAMES} more" if len(cluster.cases) > _NAMES else ""
-    )
-    lines = [cluster.failure.headline if cluster.failure else cluster.signature, names]
-    lines += [origin_text(cluster.culprit)] if cluster.culprit else []
-    lines += [f"reproducer: {path_text(night, cluster.reproducer)}"] if cluster.reproducer else []
-    name = cluster.representative or cluster.cases[0]
-    source = next((case.source for case in night.cases if case.case == name), "")
-    title = cluster.failure.failure_class if cluster.failure else "new failure"
-    return command("error", "\n".join(lines), file=_relative(Path(source), workspace) if source else "", title=title)
-
-
-def _warnings(night: Night) -> Iterator[str]:
-    if night.stopped:
-        yield command("warning", partial_text(night), title="Partial night")
-    if night.slower:
-        names = ", ".join(row.case for row in night.slower[:_NAMES])
-        yield command(
-            "warning", f"{plural(len(night.slower), 'compile or run', 'compiles or runs')} slower: {names}", title="Slower"
-        )
-
-
-def _relative(path: Path, workspace: Path) -> str:
-    """Return a path as GitHub needs it to show the file: relative to the checkout where it is inside."""
-    absolute = path.absolute()
-    return str(absolute.relative_to(workspace)) if absolute.is_relative_to(workspace) else str(path)
-
-
 def _escaped(text: str, more: str = "") -> str:
     """Escape what a workflow command would read as its own: percent signs and line ends, in properties also `more`."""
-    lines = [visible(line) for line in text.replace("\r\n", "\n").split("\n")]
-    escaped = "\n".join(lines)
+    escaped = "\n".join(visible(line) for line in text.replace("\r\n", "\n").split("\n"))
     for character in "%\r\n" + more:
         escaped = escaped.replace(character, f"%{ord(character):02X}")
     return escaped
