@@ -1,4 +1,4 @@
-"""Random valid programs: functions of tensor operations, constants, loops, branches, generics, calls and several results."""
+"""Random valid programs: functions of tensor operations, constants, branches, generics and several results."""
 
 from __future__ import annotations
 
@@ -14,38 +14,30 @@ def tensor(shape: tuple[int, ...], kind: str = "f32") -> str:
 @st.composite
 def programs(draw: st.DrawFn) -> str:
     """Text in the syntax people write, valid in every version."""
-    callee = draw(st.booleans())
     lines: list[str] = []
     values: list[tuple[str, tuple[int, ...]]] = [("%x", SHAPES[0]), ("%y", SHAPES[0]), ("%z", SHAPES[2])]
     for number in range(draw(st.integers(1, 14))):
         name, (operand, shape) = f"%v{number}", draw(st.sampled_from(values))
         same = [value for value, other in values if other == shape]
-        made, result = _operation(draw, name, operand, shape, draw(st.sampled_from(same)), callee=callee)
+        made, result = _operation(draw, name, operand, shape, draw(st.sampled_from(same)))
         lines += made
         values.append((name, result))
     returned = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
     kinds = ", ".join(tensor(shape) for _, shape in returned)
     body = "\n".join(f"  {line}" for line in lines)
-    helper = (
-        f"func.func private @helper(%a: {tensor(SHAPES[0])}) -> {tensor(SHAPES[0])} {{\n"
-        f"  %b = arith.mulf %a, %a : {tensor(SHAPES[0])}\n  return %b : {tensor(SHAPES[0])}\n}}\n"
-    )
     return (
-        f"{helper if callee else ''}"
         f"func.func @main(%x: {tensor(SHAPES[0])}, %y: {tensor(SHAPES[0])}, %z: {tensor(SHAPES[2])}) -> ({kinds}) {{\n"
-        "  %c0 = arith.constant 0 : index\n  %c1 = arith.constant 1 : index\n  %c4 = arith.constant 4 : index\n"
         f"  %true = arith.constant true\n  %zero = arith.constant 0.0 : f32\n{body}\n"
         f"  return {', '.join(value for value, _ in returned)} : {kinds}\n}}\n"
     )
 
 
 def _operation(
-    draw: st.DrawFn, name: str, operand: str, shape: tuple[int, ...], other: str, *, callee: bool
+    draw: st.DrawFn, name: str, operand: str, shape: tuple[int, ...], other: str
 ) -> tuple[list[str], tuple[int, ...]]:
     kind = tensor(shape)
-    choices = ["add", "generic", "if", "for", "constant", "fill"]
+    choices = ["add", "generic", "if", "constant", "fill"]
     choices += ["transpose", "matmul"] if shape == SHAPES[0] else []
-    choices += ["call"] if callee and shape == SHAPES[0] else []
     chosen = draw(st.sampled_from(choices))
     plain = ", ".join(f"d{index}" for index in range(len(shape)))
     match chosen:
@@ -58,8 +50,6 @@ def _operation(
                 f"{name}_e = tensor.empty() : {kind}",
                 f"{name} = linalg.fill ins(%zero : f32) outs({name}_e : {kind}) -> {kind}",
             ], shape
-        case "call":
-            return [f"{name} = func.call @helper({operand}) : ({kind}) -> {kind}"], shape
         case "transpose":
             to = tensor(SHAPES[1])
             return [
@@ -86,19 +76,12 @@ def _operation(
                 "  linalg.yield %s : f32",
                 f"}} -> {kind}",
             ], shape
-        case "if":
+        case _:
             return [
                 f"{name} = scf.if %true -> ({kind}) {{",
                 f"  %t = arith.addf {operand}, {other} : {kind}",
                 f"  scf.yield %t : {kind}",
                 "} else {",
                 f"  scf.yield {other} : {kind}",
-                "}",
-            ], shape
-        case _:
-            return [
-                f"{name} = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = {operand}) -> ({kind}) {{",
-                f"  %t = arith.mulf %a, {other} : {kind}",
-                f"  scf.yield %t : {kind}",
                 "}",
             ], shape

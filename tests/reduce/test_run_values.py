@@ -14,7 +14,7 @@ from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.frontends.mlir.document import Checker, MlirDocument, cut, name_arguments, pieces, reads_unset_values
+from triage.reduce.frontends.mlir.document import Checker, MlirDocument, cut, name_arguments, pieces
 from triage.reduce.program import Candidate, Document
 from triage.reduce.run_values import ArgumentValues
 
@@ -25,19 +25,6 @@ PROGRAM = """"builtin.module"() ({
     %1 = "arith.mulf"(%0, %b) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
     %2 = "arith.subf"(%1, %0) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
     "func.return"(%2) : (tensor<4x2xf32>) -> ()
-  }) : () -> ()
-}) : () -> ()
-"""
-UNSET = """"builtin.module"() ({
-  "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "f"}> ({
-  ^bb0(%a: tensor<4xf32>):
-    %0 = "tensor.empty"() : () -> tensor<4xf32>
-    %1 = "linalg.generic"(%a, %0) <{operandSegmentSizes = array<i32: 1, 1>}> ({
-    ^bb1(%x: f32, %y: f32):
-      %2 = "arith.addf"(%x, %READ) : (f32, f32) -> f32
-      "linalg.yield"(%2) : (f32) -> ()
-    }) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    "func.return"(%1) : (tensor<4xf32>) -> ()
   }) : () -> ()
 }) : () -> ()
 """
@@ -67,11 +54,6 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
     made = "4x2xf32=-1 0 1 2 -1 0 1 2"
     assert inputs_of(MlirDocument(last, checker)) == (made, made)
     assert inputs_of(MlirDocument(middle, checker)) == ("4x2xf32=9", made)
-
-
-@pytest.mark.parametrize(("read", "expected"), [("x", False), ("y", True)])
-def test_reads_of_values_that_were_never_set_are_found(read: str, *, expected: bool) -> None:
-    assert reads_unset_values(parse_module(UNSET.replace("READ", read))) is expected
 
 
 def wrong(**details: object) -> Failure:

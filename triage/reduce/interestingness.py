@@ -134,13 +134,7 @@ class InterestingnessTest:
     The good toolchain is asked about the result of each pass, and about every candidate while `strict` is set.
     """
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        save: Callable[[Candidate], None],
-        jobs: int,
-        task: Task,
-    ) -> None:
+    def __init__(self, oracle: Oracle, save: Callable[[Candidate], None], jobs: int, task: Task) -> None:
         """save: stores each better candidate."""
         self.oracle = oracle
         self.best: Candidate | None = None
@@ -148,7 +142,6 @@ class InterestingnessTest:
         self.invalid = 0
         self._save, self._task, self._activity = save, task, "the original"
         self._answers: dict[str, bool] = {}
-        self._asking: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._jobs = jobs
         self._pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="candidate")
@@ -211,11 +204,8 @@ class InterestingnessTest:
                 self.invalid += 1
             return False
         key = sha256(content + repr((settings_of(bound.case), self.strict)).encode()).hexdigest()
-        with self._lock:
-            lock = self._asking.setdefault(key, threading.Lock())
-        with lock:  # two candidates of one program may be in flight
-            if key not in self._answers:
-                fails = self.oracle.fails(bound, cancelled)
-                self._answers[key] = fails and (not self.strict or self.oracle.compiles(bound, cancelled))
-                self._task.advance()
-            return self._answers[key]
+        if key not in self._answers:
+            fails = self.oracle.fails(bound, cancelled)
+            self._answers[key] = fails and (not self.strict or self.oracle.compiles(bound, cancelled))
+            self._task.advance()
+        return self._answers[key]

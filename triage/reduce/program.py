@@ -48,7 +48,7 @@ class Document(ABC):
         return None
 
     def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
-        """Return the function of this name, else the only public one; None also when its results are not defined."""
+        """Return the function of this name, else the only public one."""
         return None
 
     def written(self) -> Sequence[bytes]:

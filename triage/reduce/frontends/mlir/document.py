@@ -21,15 +21,13 @@ _PER_FUNCTION = ("arg_attrs", "res_attrs", "function_type", "sym_visibility", "t
 _HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Checker:
     """The tools that read and check the programs of a reduction."""
 
     reader: Reader
     others: Sequence[Reader] = ()
     """Of further toolchains. A program is valid only when these accept it, too."""
-    reads_unset: bool = False
-    """Whether the original program reads values that were never set."""
 
 
 class MlirDocument(Document):
@@ -72,7 +70,7 @@ class MlirDocument(Document):
         functions = self.module.functions()
         public = [function for function in functions if function.attribute("sym_visibility") != '"private"']
         named = [function for function in functions if function.symbol == name] or (public if len(public) == 1 else [])
-        if not named or (reads_unset_values(self.module) and not self.checker.reads_unset):
+        if not named:
             return None
         arguments = tuple((value.origin, value.type) for value in arguments_of(named[0]))
         return Entry(None if len(functions) == 1 else named[0].symbol, arguments)
@@ -295,29 +293,6 @@ def needed_for(function: Operation, values: Sequence[Value]) -> list[Operation]:
             chosen.append(operation)
             needed.update(free_values(operation))
     return chosen[::-1]
-
-
-def reads_unset_values(module: Module) -> bool:
-    """Return whether an operation reads elements of a tensor that was never written to."""
-    unset = {operation.results[0] for operation in module.walk() if operation.name == "tensor.empty"}
-    return any(
-        value in unset and not _is_only_written(operation, index)
-        for operation in module.walk()
-        for index, value in enumerate(operation.operands)
-    )
-
-
-def _is_only_written(operation: Operation, index: int) -> bool:
-    """Return whether an operand is a destination whose elements are not read. Unknown destinations are trusted."""
-    if not operation.name.startswith("linalg."):
-        return operation.name.endswith((".yield", ".for", ".forall", ".insert_slice", ".insert", ".scatter", ".dim")) or (
-            operation.name.partition(".")[0].endswith("linalg_ext") and index > 0
-        )
-    block = operation.regions[0].blocks[0] if operation.regions and operation.regions[0].blocks else None
-    first = len(operation.operands) - len(operation.results)
-    if index < first or block is None or len(block.arguments) != len(operation.operands):
-        return index >= first
-    return not any(block.arguments[index] in inner.operands for inner in operation.regions[0].walk())
 
 
 def update_function_type(function: Operation) -> None:

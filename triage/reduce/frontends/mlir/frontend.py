@@ -9,7 +9,7 @@ from pathlib import Path
 from triage.reduce.engine import Frontend, Pass
 from triage.reduce.frontends.case_settings import drop_flags, fewer_devices
 from triage.reduce.frontends.mlir.dimensions import shrink_dimensions
-from triage.reduce.frontends.mlir.document import Checker, MlirDocument, name_arguments, reads_unset_values
+from triage.reduce.frontends.mlir.document import Checker, MlirDocument, name_arguments
 from triage.reduce.frontends.mlir.operations import (
     bypass_operations,
     drop_operations,
@@ -56,7 +56,6 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirDocument]:
                     named.update({name: with_one_value(text) for name, text in named.items()})
             module.trailer = ""
         name_arguments(module)
-        checker.reads_unset = reads_unset_values(module)
         document = MlirDocument(module, checker)
         if _ELIDED not in document.text:
             yield document

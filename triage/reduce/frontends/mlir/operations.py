@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from triage.mlir import Block, Module, Operation, Value
 from triage.mlir.tree import array_elements, free_values, kind
-from triage.reduce.engine import greedily, minimise
+from triage.reduce.engine import minimise
 from triage.reduce.frontends.mlir.document import (
     Values,
     body_of,
@@ -54,9 +54,14 @@ def _neighbourhoods(module: Module, line: int) -> Iterator[Module]:
             distance += 1
 
 
-@greedily
-def narrow(candidate: Candidate) -> Iterator[Candidate]:
+def narrow(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Keep one half of a function, or the middle, as long as that fails; the largest function first."""
+    while found := test.first(_windows(candidate)):
+        candidate = found
+    return candidate
+
+
+def _windows(candidate: Candidate) -> Iterator[Candidate]:
     module = module_of(candidate)
     for function in sorted(module.functions(), key=lambda function: -len(pieces(function))):
         able = pieces(function)
