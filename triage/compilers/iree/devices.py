@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,23 +47,18 @@ _GPU_CHIP_FLAGS = {f"--{name}": backend for backend in ("rocm", "cuda") for name
 # A program for a late phase names its targets itself.
 STARTS_LATE = re.compile(r"--compile-mode=hal-executable|--compile-from=(?:executable-\w+|hal|vm)\b")
 _MAX_DEVICES = 256  # a larger number in a program is a mistake
-_CHUNK = 1 << 20
-_OVERLAP = 256  # bytes; longer than any reference
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredDevices:
-    """The devices that options or a module declare.
-
-    Attributes:
-        devices: Name -> the option or attribute that declares it.
-        problem: Why the compiler rejects the options.
-        sole: An option that makes the compiler ignore all others.
-    """
+    """The devices that options or a module declare."""
 
     devices: dict[str, str] = field(default_factory=dict)
+    """Name -> the option or attribute that declares it."""
     problem: str | None = None
+    """Why the compiler rejects the options."""
     sole: str | None = None
+    """An option that makes the compiler ignore all others."""
 
 
 def devices_in(text: str) -> Iterator[str]:
@@ -74,16 +70,10 @@ def devices_in(text: str) -> Iterator[str]:
 
 def devices_named(program: Path) -> frozenset[str]:
     """Return the devices that a textual program refers to; the file may have any size."""
-    found: set[bytes] = set()
-    tail = b""
-    with program.open("rb") as source:
-        while chunk := source.read(_CHUNK):
-            text = tail + chunk
-            # A name at the end of the text may continue in the next chunk, which the overlap repeats.
-            found.update(match[1] for match in _REFERENCE_BYTES.finditer(text) if match.end() < len(text))
-            tail = text[-_OVERLAP:]
-    found.update(match[1] for match in _REFERENCE_BYTES.finditer(tail))
-    return frozenset(name.decode().strip('"') for name in found)
+    if not program.stat().st_size:
+        return frozenset()
+    with program.open("rb") as source, mmap(source.fileno(), 0, access=ACCESS_READ) as text:
+        return frozenset(match[1].decode().strip('"') for match in _REFERENCE_BYTES.finditer(text))
 
 
 def position_of(device: str) -> int | None:
