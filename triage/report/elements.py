@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from triage.compilers.registry import Families
@@ -122,6 +123,25 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
     start = max(0, column - _LONGEST_LINE // 2)
     head = f"{name}:{number}: "
     return f"{head}{text[start : start + _LONGEST_LINE]}\n{' ' * (len(head) + column - 1 - start)}^"
+
+
+def cases_text(names: Sequence[str]) -> str:
+    """Return names of cases, those that differ in one value together: `delta-rule[num_warps=8, 16]`."""
+    recipes: dict[str, list[str]] = {}
+    for name in names:
+        recipes.setdefault(name.partition("[")[0], []).append(name)
+    return ", ".join(_together(recipe, group) for recipe, group in recipes.items())
+
+
+def _together(recipe: str, names: Sequence[str]) -> str:
+    columns = list(zip(*(name.partition("[")[2].removesuffix("]").split(",") for name in names), strict=False))
+    differing = [column for column in columns if len(set(column)) > 1]
+    lengths = {name.count(",") for name in names}
+    if len(differing) != 1 or len(lengths) > 1 or not all("=" in part for part in differing[0]):
+        return ", ".join(names)
+    key = differing[0][0].partition("=")[0]
+    values = f"{key}={', '.join(part.removeprefix(f'{key}=') for part in differing[0])}"
+    return f"{recipe}[{','.join(values if column is differing[0] else column[0] for column in columns)}]"
 
 
 def compiler_title(compiler: str | None) -> str:

@@ -9,8 +9,8 @@ from triage.execution.results import run_result
 from triage.model.case import Case
 from triage.report.bisection import branch_facts
 from triage.report.document import Block, Bullets, Document, Facts, Heading, Inline, Paragraph, Span
-from triage.report.elements import failure_text, plural
-from triage.report.runs import Row, cases_text, letter_table
+from triage.report.elements import cases_text, failure_text, plural
+from triage.report.runs import Row, letter_table
 
 
 def history_document(result: Histories) -> Document:
@@ -38,7 +38,9 @@ def history_document(result: Histories) -> Document:
         if untestable:
             reasons: list[Inline] = []
             for why, places in untestable.items():
-                where = "; ".join(f"{cases_text(cases)} on {releases}" for releases, cases in places.items())
+                where = "; ".join(
+                    f"{cases_text([case.name for case in cases])} on {releases}" for releases, cases in places.items()
+                )
                 reasons.append([why, Span(f" ({where})", "dim")])
             blocks += [Heading("untestable", 3), Bullets(reasons)]
         compiles = plural(sum(history.compiles for history in family), "compile")
@@ -59,7 +61,7 @@ def _changes(group: Sequence[History], versions: Sequence[str]) -> list[Block]:
     ]
     if not changes and not failures:
         return []
-    blocks: list[Block] = [Heading(cases_text([one.about for one in group]), 3)]
+    blocks: list[Block] = [Heading(cases_text([one.about.name for one in group]), 3)]
     blocks += [Bullets([_change_text(change) for change in changes])] if changes else []
     return [*blocks, Facts(failures)] if failures else blocks
 

@@ -12,7 +12,7 @@ from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, Ni
 from triage.nightly.store import NIGHT_FILE
 from triage.report.benchmark import size_text, time_text
 from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Style, Table
-from triage.report.elements import failure_text, headline_text, numbers_text, plural
+from triage.report.elements import cases_text, failure_text, headline_text, numbers_text, plural
 from triage.report.formats import rendered, write_report
 from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_issue import draft_path, issue_markdown
@@ -197,7 +197,7 @@ def _group_blocks(night: Night, group: Sequence[CaseResult], most: int) -> list[
     names, failure = [case.case for case in group], group[0].either_failure
     more = f" and {len(names) - most} more" if len(names) > most else ""
     blocks: list[Block] = [
-        Paragraph([Span(", ".join(names[:most]) + more, "strong"), f"  {failure_text(failure)}" if failure else ""])
+        Paragraph([Span(cases_text(names[:most]) + more, "strong"), f"  {failure_text(failure)}" if failure else ""])
     ]
     facts: list[tuple[str, Inline]] = [
         (origin_parts(origin)[0], origin_spans(origin, night.compiler) if most > _NAMES else origin_parts(origin)[1])

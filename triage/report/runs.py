@@ -9,7 +9,7 @@ from triage.execution.results import RunResult, RunResults
 from triage.model.case import Case
 from triage.model.outcome import FAILING, Failure, Status
 from triage.report.document import Block, Document, Heading, Inline, Paragraph, Span, Table
-from triage.report.elements import STYLES, compiler_title, failure_blocks, failure_text, plural
+from triage.report.elements import STYLES, cases_text, compiler_title, failure_blocks, failure_text, plural
 from triage.report.junit import SuiteCase, junit_text
 
 _LETTERS = {"timeout": "T", "out-of-memory": "M"} | dict.fromkeys(("segfault", "assertion", "llvm-error"), "C")
@@ -54,7 +54,11 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
         for one, _ in group:
             cases.setdefault(one.toolchain.name, []).append(one.about)
         title = compiler_title(first.about.compiler)
-        blocks.append(Heading("; ".join(f"{cases_text(where)} on {title} {name}" for name, where in cases.items()), 3))
+        blocks.append(
+            Heading(
+                "; ".join(f"{cases_text([case.name for case in where])} on {title} {name}" for name, where in cases.items()), 3
+            )
+        )
         blocks += failure_blocks(failure, first.about.input.path, first.about.compiler)
     counts = Counter(one.status for one in result.results)
     spans = [Span(f"{counts[status]} {status.value}", STYLES[status]) for status in Status if counts[status]]
@@ -112,26 +116,6 @@ def _short_versions(versions: Sequence[str]) -> list[str]:
     minors = Counter(name.rpartition(".")[0] for name in versions)
     alone = {name for name in versions if name.count(".") > 1 and minors[name.rpartition(".")[0]] == 1}
     return [name.removesuffix(".0") if name in alone else name for name in versions]
-
-
-def cases_text(cases: Sequence[Case]) -> str:
-    """Return the names of cases, those of one recipe together: `delta-rule[num_warps=8, 16]`."""
-    recipes: dict[str, list[Case]] = {}
-    for case in cases:
-        recipes.setdefault(case.recipe, []).append(case)
-    return ", ".join(_recipe_text(recipe, group) for recipe, group in recipes.items())
-
-
-def _recipe_text(recipe: str, cases: Sequence[Case]) -> str:
-    values: dict[str, dict[str, None]] = {}
-    for case in cases:
-        for key, value in case.matrix:
-            values.setdefault(key, {})[str(value)] = None
-    several = sum(len(options) > 1 for options in values.values())
-    if len(cases) == 1 or several != 1:  # not every combination of several keys may be among the cases
-        return ", ".join(case.name for case in cases)
-    shown = ",".join(f"{key}={', '.join(options)}" for key, options in values.items())
-    return f"{recipe}[{shown}]"
 
 
 def run_junit(result: RunResults) -> str:
