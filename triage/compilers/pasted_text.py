@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from triage.compilers.parts import PastedText, TextExcerpt
-from triage.compilers.shell_words import LLVM_TOOLS, ShellCommand, calls_in, runs_in
+from triage.compilers.shell_words import ShellCommand, calls_in, runs_in
 
 _FENCE = re.compile(
     r"^[ \t>]*(?P<mark>```+|~~~+)[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<body>.*?)^[ \t>]*(?P=mark)[ \t]*$", re.M | re.S
@@ -23,7 +23,6 @@ _FUNCTION = re.compile(
 )
 _OPERATION = re.compile(r'^[ \t]*(?:%[\w#:, %]+ *= *)?"?[a-z_]\w*(?:\.\w+)+"?[ (<@{]', re.M)
 _DUMP = re.compile(r"^// -----// IR Dump", re.M)
-_LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
 _OF_NOTHING = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # text, whose brackets and names mean nothing
 _CLOSING = {")": "(", "]": "[", "}": "{"}
@@ -42,34 +41,24 @@ def read_mlir(text: str) -> PastedText:
     return PastedText(_whole(complete or programs), commands, tuple(dict.fromkeys(runs_in(text))))
 
 
-def read_llvm(text: str) -> PastedText:
-    """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. Empty without such a call."""
-    text = _plain(text)
-    commands = _lines(calls_in(text, LLVM_TOOLS))
-    if not commands:
-        return PastedText()
-    blocks = [each for each in _blocks(text) if _LLVM_IR.search(each.text)]
-    return PastedText(_whole(_unique(_checked(blocks, ";"))) or _whole(_unique(_mlir_programs(text))), commands)
-
-
 def read_kernels(text: str) -> PastedText:
     """Find the Python programs that define a Triton kernel."""
     blocks = [each for each in _blocks(_plain(text)) if _KERNEL.search(each.text)]
     return PastedText(_whole(TextExcerpt(each.line, each.text, _error_in_python(each.text)) for each in blocks))
 
 
-def missing_in(text: str, comment: str = "//") -> str | None:
-    """What a program in MLIR or LLVM IR lacks when it was cut out of a larger one; None for a whole one."""
+def missing_in(text: str) -> str | None:
+    """What a program in MLIR lacks when it was cut out of a larger one; None for a whole one."""
     open_: list[tuple[str, int]] = []
     used: dict[str, int] = {}
     defined = set(re.findall(r"^[ \t]*([#!][\w$]+) *=", text, re.M))
     for number, line in enumerate(text.splitlines(), 1):
-        line = _OF_NOTHING.sub("", line).partition(comment)[0]
+        line = _OF_NOTHING.sub("", line).partition("//")[0]
         if line.strip() in ("...", "…"):
             return f"line {number} says that something was left out"
         if not open_ and _INSIDE.match(line):
             return f"line {number} belongs into a function, whose beginning is missing: {line.strip()[:60]}"
-        for alias in _ALIAS.findall(line) if comment == "//" else ():
+        for alias in _ALIAS.findall(line):
             used.setdefault(alias, number)
         for mark in line:
             if mark in "([{":
@@ -140,8 +129,8 @@ def _mlir_programs(text: str) -> Iterator[TextExcerpt]:
     yield from _regions(text, end, len(text))
 
 
-def _checked(programs: Iterable[TextExcerpt], comment: str = "//") -> Iterator[TextExcerpt]:
-    return (TextExcerpt(each.line, each.text, missing_in(each.text, comment)) for each in programs)
+def _checked(programs: Iterable[TextExcerpt]) -> Iterator[TextExcerpt]:
+    return (TextExcerpt(each.line, each.text, missing_in(each.text)) for each in programs)
 
 
 def _regions(text: str, begin: int, end: int) -> Iterator[TextExcerpt]:
