@@ -97,7 +97,7 @@ def _cases(
         document.report(("compiler",), unknown_word(compiler, "compiler", families, nicknames))
     # The recipe's own rules define further classes.
     classes = () if "rules" in data else failure_names
-    setting = Setting(family, folder, {"backend": family.backends, "phase": family.phases, "failure class": classes})
+    setting = Setting(family, folder, {"backend": family.backends, "phase": family.phases, "failure class": sorted(classes)})
     cases = []
     for choice, filled in choices(document, (*SECTIONS, *family.sections)):
         recipe = checked(document, family.model(), filled, setting)
