@@ -142,7 +142,7 @@ def test_waiting_for_a_worker_ends_with_the_stop() -> None:
 @given(st.lists(st.binary(max_size=50).map(lambda data: data.hex().encode()), max_size=30), st.integers(2, 200))
 def test_a_stream_split_anywhere_gives_the_same_capture(pieces: list[bytes], limit: int) -> None:
     whole = b"".join(pieces)
-    piecewise, at_once = Capture(limit), Capture(limit)
+    piecewise, at_once = Capture(limit // 2, limit // 2), Capture(limit // 2, limit // 2)
     for piece in pieces:
         piecewise.write(piece)
     at_once.write(whole)

@@ -295,8 +295,18 @@ class Engine:
 
     def _probe(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         """Make one probe. A defect of this program that a case brings out makes that case untestable, not the others."""
+        threshold, case = self.threshold, job.case
+        is_run_again = threshold is not None and not isinstance(threshold, MetricThreshold)
         try:
-            return self._judged(job, toolchain)
+            task = self.planner.plan(replace(case, run=None) if is_run_again else case, toolchain)
+            here = job.here or threshold is not None
+            probe = task if isinstance(task, Probe) else self.maker.run(task, fresh=job.fresh, after=job.after, here=here)
+            if job.footprint and isinstance(probe.outcome, Compiled):
+                metrics = {**probe.measured.metrics, **self.footprint(case, toolchain)}
+                probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
+            if isinstance(threshold, MetricThreshold):
+                return threshold.read(probe, lambda: self.probe_on(case, toolchain, fresh=True, here=True))
+            return threshold.judge(replace(probe, case=case), job.ref) if threshold else probe
         except (TriageError, OSError):
             raise
         except Exception as error:
@@ -308,19 +318,6 @@ class Engine:
         trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
         self.progress.error(f"internal error on {name}; this is a bug in triage:\n{trace}")
         return Untestable(Cause.INTERNAL, f"internal error of triage: {type(error).__name__}: {str(error)[:200]}")
-
-    def _judged(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
-        if self.threshold is not None and not isinstance(self.threshold, MetricThreshold):
-            probe = self.probe_on(replace(job.case, run=None), toolchain, after=job.after, here=True)
-            return self.threshold.judge(replace(probe, case=job.case), job.ref)
-        here = job.here or self.threshold is not None
-        probe = self.probe_on(job.case, toolchain, fresh=job.fresh, after=job.after, here=here)
-        if job.footprint and isinstance(probe.outcome, Compiled):
-            metrics = {**probe.measured.metrics, **self.footprint(job.case, toolchain)}
-            probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
-        if self.threshold is None:
-            return probe
-        return self.threshold.read(probe, lambda: self.probe_on(job.case, toolchain, fresh=True, here=True))
 
 
 @contextmanager

@@ -190,22 +190,17 @@ class Inputs:
 
 def _problem(case: Case, execution: Execution) -> str:
     """Return why a generator wrote no input."""
-    program = f"the generator {case.input.path.name}"
-    last = f": {execution.stderr.last_line[:300]}" if not execution.stderr.empty else ""
-    match execution.ending:
-        case Ending.TIMED_OUT:
-            return f"{program} did not end within {case.limits.timeout:g} s"
-        case Ending.OVER_MEMORY:
-            return f"{program} used more than {case.limits.memory >> 20} MiB"
-        case Ending.OVER_OUTPUT:
-            return f"{program} wrote more than {case.limits.output >> 20} MiB"
-        case Ending.SIGNALLED:
-            return f"{program} was killed by signal {execution.signal}{last}"
-        case Ending.NOT_STARTED:
-            return f"{program} could not be started{last}"
-    if execution.exit_code != 0:
-        return f"{program} failed with exit status {execution.exit_code}{last}"
-    return f"{program} printed nothing"
+    limits, words = case.limits, execution.stderr.last_line[:300]
+    last = f": {words}" if words else ""
+    endings = {
+        Ending.TIMED_OUT: f"did not end within {limits.timeout:g} s",
+        Ending.OVER_MEMORY: f"used more than {limits.memory >> 20} MiB",
+        Ending.OVER_OUTPUT: f"wrote more than {limits.output >> 20} MiB",
+        Ending.SIGNALLED: f"was killed by signal {execution.signal}{last}",
+        Ending.NOT_STARTED: f"could not be started{last}",
+        Ending.EXITED: f"failed with exit status {execution.exit_code}{last}" if execution.exit_code else "printed nothing",
+    }
+    return f"the generator {case.input.path.name} {endings[execution.ending]}"
 
 
 def _modules(script: Path) -> Iterator[Path]:

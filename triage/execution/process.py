@@ -188,7 +188,8 @@ class _Run:
         watchdog = _watchdog()  # running before the process, so that it is watched from its first moment
         self.contained = Contained(self.limits.output)
         self.disk = DiskUse(self.cwd, self.stdout_to, self.limits.output)
-        stdout, stderr = Capture(self.limits.kept), Capture(self.limits.kept)
+        half = max(1, self.limits.kept // 2)
+        stdout, stderr = Capture(half, half), Capture(half, half)
         self._interruptions, started = _interruptions, time.monotonic()
         with ExitStack() as stack:
             try:

@@ -7,54 +7,40 @@ from pathlib import Path
 from triage.model.execution import Captured
 
 
-class _Tail:
-    """The last `limit` bytes of a stream, and how many came before them."""
+class Capture:
+    """Keeps the first and the last bytes of a stream and counts the rest."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._data = bytearray()
+    def __init__(self, first: int, last: int) -> None:
+        self._room, self._limit = first, last
+        self._head, self._tail = bytearray(), bytearray()
         self.dropped = 0
 
-    def write(self, data: bytes) -> None:
-        """Append. Trimmed seldom, so that many small writes take linear time."""
-        self._data += data[-self._limit :]
-        self.dropped += max(0, len(data) - self._limit)
-        if len(self._data) > 2 * self._limit:
+    def write(self, data: bytes) -> bytes:
+        """Take the next bytes of the stream; return those of them that belong to the first ones."""
+        first, rest = data[: self._room], data[self._room :]
+        self._head += first
+        self._room -= len(first)
+        self._tail += rest
+        if len(self._tail) > 2 * self._limit:  # seldom, so that many small writes take linear time
             self._trim()
+        return first
 
-    def bytes(self) -> bytes:
-        """Return what is kept."""
+    def tail(self) -> bytes:
+        """Return the last bytes, without those that are among the first."""
         self._trim()
-        return bytes(self._data)
+        return bytes(self._tail)
 
     def _trim(self) -> None:
-        surplus = len(self._data) - self._limit
-        if surplus > 0:
-            del self._data[:surplus]
-            self.dropped += surplus
-
-
-class Capture:
-    """Keeps the first and the last `limit / 2` bytes of a stream and counts the rest."""
-
-    def __init__(self, limit: int) -> None:
-        self._half = max(1, limit // 2)
-        self._head = bytearray()
-        self._tail = _Tail(self._half)
-
-    def write(self, data: bytes) -> None:
-        """Take the next bytes of the stream."""
-        room = max(0, self._half - len(self._head))
-        self._head += data[:room]
-        if len(data) > room:
-            self._tail.write(data[room:])
+        surplus = max(0, len(self._tail) - self._limit)
+        del self._tail[:surplus]
+        self.dropped += surplus
 
     def captured(self) -> Captured:
         """Return what was kept as text, with invalid characters replaced."""
-        head, tail = bytes(self._head), self._tail.bytes()
-        if not self._tail.dropped:
+        head, tail = bytes(self._head), self.tail()
+        if not self.dropped:
             return Captured(head=(head + tail).decode("utf-8", "replace"))
-        return Captured(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), self._tail.dropped)
+        return Captured(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), self.dropped)
 
 
 class Log:
@@ -63,22 +49,18 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._sink = path.open("wb", buffering=0)
-        self._room = 1 << 20
-        self._tail = _Tail(3 << 20)
+        self._kept = Capture(1 << 20, 3 << 20)
 
     def __enter__(self) -> Log:
         return self
 
     def __exit__(self, *_: object) -> None:
-        tail = self._tail.bytes()
-        if self._tail.dropped:
-            self._sink.write(f"\n... {self._tail.dropped} bytes left out ...\n".encode())
+        tail = self._kept.tail()
+        if self._kept.dropped:
+            self._sink.write(f"\n... {self._kept.dropped} bytes left out ...\n".encode())
         self._sink.write(tail)
         self._sink.close()
 
     def write(self, data: bytes) -> None:
         """Append; drop from the middle when the log grows too large."""
-        head, rest = data[: self._room], data[self._room :]
-        self._sink.write(head)
-        self._room -= len(head)
-        self._tail.write(rest)
+        self._sink.write(self._kept.write(data))
