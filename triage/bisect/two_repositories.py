@@ -33,8 +33,6 @@ from triage.model.revision import Revision
 from triage.toolchains.home import disk_errors
 from triage.toolchains.registry import ToolchainRef
 
-_LFS = b"version https://git-lfs.github.com/spec/"
-
 
 class ModelHistory:
     """Reads a recipe from commits; the work tree is not read.
@@ -72,10 +70,7 @@ class ModelHistory:
         [tree] = self.trees([sha])
         if tree is None:
             raise BadInput("the commit has no such folder")
-        case = self._load(self._extract(tree) / self._recipe.relative_to(self._folder))
-        if case.input.path.read_bytes()[: len(_LFS)] == _LFS:
-            raise BadInput(f"{case.input.path.name} is in Git LFS; the repository has only its pointer")
-        return case
+        return self._load(self._extract(tree) / self._recipe.relative_to(self._folder))
 
     def trees(self, shas: Sequence[str]) -> list[str | None]:
         """The git object of all that the case is made of, for each commit; None where it does not exist."""
