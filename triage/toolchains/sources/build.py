@@ -225,29 +225,26 @@ def _check_library_paths(root: Path, builder: Path) -> None:
     The next build replaces them, so that results would be those of another commit.
     """
     for path in sorted(root.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            inside = [folder for folder in library_paths(path) if Path(folder).is_relative_to(builder)]
-            if inside:
-                raise EnvironmentFailure(
-                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({inside[0]}), which "
-                    "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
-                )
+        inside = [folder for folder in _library_paths(path) if Path(folder).is_relative_to(builder)]
+        if inside:
+            raise EnvironmentFailure(
+                f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({inside[0]}), which "
+                "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
+            )
 
 
-def library_paths(path: Path) -> list[str]:
-    """Return the folders in RPATH and RUNPATH of an ELF binary."""
+def _library_paths(path: Path) -> list[str]:
+    """Return the folders in RPATH and RUNPATH of an ELF binary, or nothing for another file."""
     from elftools.common.exceptions import ELFError
     from elftools.construct import ConstructError
     from elftools.elf.dynamic import DynamicSegment
     from elftools.elf.elffile import ELFFile
 
-    with path.open("rb") as source:
-        if source.read(4) != b"\x7fELF":
-            return []
-        try:
-            segments = ELFFile(source).iter_segments()
-            tags = [tag for segment in segments if isinstance(segment, DynamicSegment) for tag in segment.iter_tags()]
+    try:
+        with path.open("rb") as source:
+            segments = [segment for segment in ELFFile(source).iter_segments() if isinstance(segment, DynamicSegment)]
+            tags = [tag for segment in segments for tag in segment.iter_tags()]
             paths = [getattr(tag, name) for tag in tags for name in ("rpath", "runpath") if hasattr(tag, name)]
-        except (ELFError, ConstructError, AttributeError, OSError, ValueError):
-            return []
+    except (ELFError, ConstructError, AttributeError, OSError, ValueError):
+        return []
     return [folder for text in paths for folder in text.split(":") if folder]
