@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
     with serve_hostile() as server:
         monkeypatch.setenv("TRIAGE_INDEX_URL", f"{server.url}/simple/")
         monkeypatch.setenv("GITHUB_API_URL", server.url)
-        monkeypatch.setattr("triage.toolchains.web._BACKOFF", (0.0,))
+        monkeypatch.setattr("triage.toolchains.web._BACKOFF", 0)
         yield server
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +22,9 @@ if TYPE_CHECKING:  # slow to import
 _TIMEOUT = (10, 30)  # seconds to connect; seconds between two bytes
 _SECONDS = 120.0  # for a body, and more for a long one
 _SLOWEST = 16 << 10  # bytes a second, on average after the first two minutes
-_BACKOFF = (0.0, 1.0, 2.0)  # seconds before the second try, the third, and each later one
-_PATIENCE = 90.0  # seconds; a rate limit that lasts longer is reported instead of waited for
-_DEFAULT_WAIT = 60.0  # seconds, for a limit that does not say when it ends
-_LONGEST_WAIT = 366 * 86400.0  # seconds
+_BACKOFF = 0.5  # seconds before the third try; twice as many before each later one
+_PATIENCE = 90  # seconds of a rate limit that are waited for
+_TRANSIENT = (429, 500, 502, 503, 504)
 _PART = 1 << 16  # bytes
 _MIB = 1 << 20
 _LARGEST_PAGE = 64 << 20  # bytes
@@ -57,6 +57,10 @@ def status_of(response: requests.Response) -> str:
     except (ValueError, RecursionError):
         content = None
     message = f": {str(content['message'])[:200]}" if isinstance(content, dict) and "message" in content else ""
+    if response.headers.get("X-RateLimit-Remaining") == "0":
+        with suppress(ValueError, OverflowError, OSError):
+            reset = datetime.fromtimestamp(int(response.headers["X-RateLimit-Reset"])).astimezone()
+            message += f"; the limit ends on {reset:%Y-%m-%d at %H:%M %z}"
     return f"{response.status_code} {response.reason}{message}"
 
 
@@ -70,29 +74,32 @@ class Web:
         self._tries = tries
 
     def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str = "*/*") -> requests.Response:
-        """Return the answer of a page or an API, of any status but a server error or a rate limit.
+        """Return the answer of a page or an API.
 
         Raises:
             EnvironmentFailure: the server cannot be reached, is too slow, still answers with an error or a rate limit, or its
                 answer is too long or not HTTP.
         """
-        return self._persist(url, {"Accept": accept}, self._read, params)
+        with self._answer(url, {"Accept": accept}, params) as response:
+            # requests itself reads a body without limits of time and size.
+            response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
+        return response
 
     def download(self, url: str, target: Path, name: str, largest: int = _LARGEST_FILE) -> None:
         """Download a file. `name` stands for it in messages.
 
         Raises:
             Unobtainable: the file is gone.
-            EnvironmentFailure: the server refuses it, is too slow, sends more than `largest` bytes, or breaks off each time.
+            EnvironmentFailure: the server refuses it, is too slow, sends more than `largest` bytes, or breaks off.
         """
-
-        def save(response: requests.Response) -> None:
+        with self._answer(url, {"Accept-Encoding": "identity"}) as response:
+            if response.status_code in (404, 410):
+                raise Unobtainable(f"{name} is gone from {host_of(url)} ({response.status_code})")
             if response.status_code != 200:
-                return self._read(response)
+                raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {response.status_code} {response.reason}")
             length = response.headers.get("Content-Length", "")
-            task = self._workspace.progress.task(
-                f"download {name} (MiB)", total=int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
-            )
+            total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
+            task = self._workspace.progress.task(f"download {name} (MiB)", total=total)
             try:
                 with disk_errors(f"download {name}"), target.open("wb") as sink:
                     for part in self._parts(response, largest):
@@ -101,15 +108,38 @@ class Web:
             finally:
                 task.finish()
 
-        response = self._persist(url, {"Accept-Encoding": "identity"}, save)
-        if response.status_code in (404, 410):
-            raise Unobtainable(f"{name} is gone from {host_of(url)} ({response.status_code})")
-        if response.status_code != 200:
-            raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {status_of(response)}")
+    @contextmanager
+    def _answer(
+        self, url: str, headers: Mapping[str, str], params: Mapping[str, str | int] | None = None
+    ) -> Iterator[requests.Response]:
+        """Open an answer. An error of the libraries, also while its body is read, becomes an EnvironmentFailure."""
+        import requests
+        from requests.adapters import HTTPAdapter
+        from urllib3.exceptions import ProtocolError, ReadTimeoutError
+        from urllib3.util import Retry
 
-    def _read(self, response: requests.Response) -> None:
-        # requests itself reads a body without limits of time and size.
-        response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
+        auth, host = self._sign if self._token else None, host_of(url)
+        retry = Retry(
+            self._tries - 1,
+            backoff_factor=_BACKOFF,
+            status_forcelist=_TRANSIENT,
+            retry_after_max=_PATIENCE,
+            raise_on_status=False,
+        )
+        try:
+            with requests.Session() as session:
+                for scheme in ("http://", "https://"):
+                    session.mount(scheme, HTTPAdapter(max_retries=retry))
+                with session.get(url, params=params, headers=headers, auth=auth, timeout=_TIMEOUT, stream=True) as response:
+                    yield response
+        except TriageError:
+            raise
+        except (requests.ConnectionError, requests.Timeout, ProtocolError, ReadTimeoutError) as error:
+            raise EnvironmentFailure(f"cannot reach {host}: {_reason(error)} ({self._tries} attempts)") from error
+        except Exception as error:  # whatever a broken answer or address makes the libraries raise
+            raise unusable(url, _reason(error)) from error
+        if response.status_code in _TRANSIENT:
+            raise EnvironmentFailure(f"{host} has an error: {status_of(response)}")
 
     def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
         """Yield the body, decoded. EnvironmentFailure when it is too long or comes too slowly."""
@@ -124,45 +154,6 @@ class Web:
             if self._workspace.stop.is_set():
                 raise Interrupted("stopped")
             yield part
-
-    def _persist(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        take: Callable[[requests.Response], None],
-        params: Mapping[str, str | int] | None = None,
-    ) -> requests.Response:
-        import requests
-        from urllib3.exceptions import ProtocolError, ReadTimeoutError
-
-        auth, host = self._sign if self._token else None, host_of(url)
-        for number in range(1, self._tries + 1):
-            wait = _BACKOFF[min(number, len(_BACKOFF)) - 1]
-            try:
-                with (
-                    requests.Session() as session,
-                    session.get(url, params=params, headers=headers, auth=auth, timeout=_TIMEOUT, stream=True) as response,
-                ):
-                    take(response)
-            except TriageError:
-                raise
-            except (requests.ConnectionError, requests.Timeout, ProtocolError, ReadTimeoutError) as error:
-                failure = EnvironmentFailure(f"cannot reach {host}: {_reason(error)} ({number} attempts)")
-            except Exception as error:  # whatever a broken answer or address makes the libraries raise
-                raise unusable(url, _reason(error)) from error
-            else:
-                limit = _limit_seconds(response)
-                if limit is None and response.status_code < 500:
-                    return response
-                failure = EnvironmentFailure(f"{host} has an error: {status_of(response)}")
-                if limit is not None:
-                    until = datetime.fromtimestamp(time.time() + limit).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
-                    failure = EnvironmentFailure(f"rate limit of {host} exceeded until {until}: {status_of(response)}")
-                    wait = limit
-            if number == self._tries or wait > _PATIENCE:
-                raise failure
-            self._workspace.pause(wait)
-        raise AssertionError
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Add the token; as a header of the session it would lose against a .netrc file."""
@@ -179,17 +170,6 @@ def network_seconds() -> float | None:
         return parse_duration(text) if text else None
     except ValueError as error:
         raise BadInput(f"TRIAGE_NETWORK_TIMEOUT: {error}") from error
-
-
-def _limit_seconds(response: requests.Response) -> float | None:
-    """Return the seconds until the server's rate limit ends, or None if the answer is not a rate limit."""
-    after, reset = response.headers.get("Retry-After", ""), response.headers.get("X-RateLimit-Reset", "")
-    if response.status_code == 429 or (response.status_code == 403 and after):
-        return min(float(after), _LONGEST_WAIT) if re.fullmatch("[0-9]{1,9}", after) else _DEFAULT_WAIT
-    if response.status_code == 403 and response.headers.get("X-RateLimit-Remaining") == "0":
-        seconds = float(reset) - time.time() if re.fullmatch("[0-9]{1,15}", reset) else _DEFAULT_WAIT
-        return min(max(seconds, 0) + 1, _LONGEST_WAIT)
-    return None
 
 
 def _reason(error: Exception) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import threading
-import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -114,8 +113,3 @@ def serve_github() -> Iterator[LoopbackGitHub]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def in_seconds(seconds: float) -> str:
-    """A moment for X-RateLimit-Reset."""
-    return str(int(time.time() + seconds))
