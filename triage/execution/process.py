@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from triage.execution.containment import Contained, fix_addresses, mark_of_all_runs, processes_with
 from triage.execution.disk import DiskUse
@@ -34,6 +34,7 @@ _KILLED = 5.0  # seconds that killed processes have to disappear
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
 _EMPTY: Mapping[str, str | None] = {}
 
+T = TypeVar("T")
 Sink = Callable[[bytes], object]
 
 
@@ -51,6 +52,30 @@ def interrupt_all() -> None:
     """End each process that a thread waits for at this moment, those without a stop signal included. Does not wait."""
     global _interruptions
     _interruptions += 1
+
+
+def within(seconds: float, stop: StopSignal, action: Callable[[], T]) -> T:
+    """Return what an action returns in a thread of its own. A thread that hangs is left behind.
+
+    Raises:
+        TimeoutError: it takes longer than that.
+        Interrupted: `stop` is set meanwhile.
+    """
+    answer, interruptions, end = Future[T](), _interruptions, time.monotonic() + seconds
+
+    def act() -> None:
+        try:
+            answer.set_result(action())
+        except BaseException as error:  # raised again in the thread that waits
+            answer.set_exception(error)
+
+    threading.Thread(target=act, daemon=True).start()
+    while not wait([answer], _TICK).done:
+        if interruptions != _interruptions or stop.is_set():
+            raise Interrupted("stopped")
+        if time.monotonic() > end:
+            raise TimeoutError(f"no answer within {seconds:g} s")
+    return answer.result()
 
 
 def run(
@@ -131,28 +156,19 @@ class Worker:
 
         Raises Interrupted when `stop` is set.
         """
-        answer = Future[bytes | None]()
-        threading.Thread(target=self._exchange, args=(request, answer), daemon=True).start()
-        interruptions, deadline = _interruptions, time.monotonic() + timeout
-        while not wait([answer], _TICK).done:
-            if interruptions != _interruptions or stop.is_set():
-                raise Interrupted("stopped")
-            if time.monotonic() > deadline:
-                return None
-        return answer.result()
+        with suppress(OSError, ValueError):  # it has ended, is silent, or something else writes to its standard output
+            return within(timeout, stop, lambda: self._exchange(request))
+        return None
 
-    def _exchange(self, request: bytes, answer: Future[bytes | None]) -> None:
+    def _exchange(self, request: bytes) -> bytes | None:
         source, sink = self._process.stdout, self._process.stdin
         assert source
         assert sink
-        try:
-            sink.write(f"{len(request):08x}".encode() + request)
-            sink.flush()
-            length = int(source.read(8), 16)
-            data = source.read(length)
-            answer.set_result(data if len(data) == length else None)
-        except (OSError, ValueError):  # it has ended, or something else writes to its standard output
-            answer.set_result(None)
+        sink.write(f"{len(request):08x}".encode() + request)
+        sink.flush()
+        length = int(source.read(8), 16)
+        data = source.read(length)
+        return data if len(data) == length else None
 
     def close(self) -> None:
         """Kill the process and what it started."""

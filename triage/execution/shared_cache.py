@@ -6,10 +6,9 @@ Only facts are read from it, with their checksum and the types of all fields; no
 from __future__ import annotations
 
 import threading
-import time
 import zlib
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from triage.execution.cache import Record, record_json, verified
 from triage.execution.judge import RUN_MS
+from triage.execution.process import within
 from triage.model.errors import BadInput, Interrupted
 from triage.model.execution import Ending
 from triage.toolchains.home import write_whole
@@ -30,7 +30,6 @@ _FOLDER = "results-1"  # increase the number when the form of an object changes
 _READ_ONLY = ("http", "https")
 _EXTRAS = {"file": "shared", "s3": "s3", "gs": "gcs", "http": "shared", "https": "shared"}
 _PATIENCE = 20.0  # seconds for one object
-_TICK = 0.1  # seconds between looks at the stop signal
 _LARGEST = 16 << 20  # bytes of an object; a result with all that a compiler may print has less
 _PART = 1 << 16  # bytes that are read at once
 _FAILURES = 3  # in a row, after which the store is not asked again
@@ -100,12 +99,9 @@ class SharedCache:
     def _content(self, key: str) -> bytes:
         """Return the bytes of an object, or the first ones of one that is too large; empty when there is no object."""
         content = bytearray()
-        try:
-            with self._files.open(self._path(key), **self._streaming) as source:
-                while len(content) <= _LARGEST and (part := source.read(_PART)):  # a server may go on for ever
-                    content += part
-        except FileNotFoundError:
-            pass
+        with suppress(FileNotFoundError), self._files.open(self._path(key), **self._streaming) as source:
+            while len(content) <= _LARGEST and (part := source.read(_PART)):  # a server may go on for ever
+                content += part
         return bytes(content)
 
     def _write(self, key: str, content: bytes) -> None:
@@ -130,25 +126,15 @@ class SharedCache:
         """
         if self._failures >= _FAILURES:
             return None
-        answer, until = Future[T](), time.monotonic() + _PATIENCE
-
-        def ask() -> None:
-            try:
-                answer.set_result(action())
-            except BaseException as error:  # raised again in the thread that waits
-                answer.set_exception(error)
-
-        threading.Thread(target=ask, daemon=True).start()
-        while not answer.done() and time.monotonic() < until:
-            if self.stop.is_set():
-                raise Interrupted("stopped")
-            wait([answer], _TICK)
-        error = answer.exception() if answer.done() else TimeoutError(f"no answer within {_PATIENCE:g} s")
-        if error is None:
-            self._failures = 0
-            return answer.result()
-        self._failures += 1
-        if self._failures in (1, _FAILURES):
-            last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
-            self.warn(f"the shared results at {self.url} cannot be used: {str(error)[:300]}{last}")
-        return None
+        try:
+            answer = within(_PATIENCE, self.stop, action)
+        except Interrupted:
+            raise
+        except Exception as error:  # whatever the library of a store raises
+            self._failures += 1
+            if self._failures in (1, _FAILURES):
+                last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
+                self.warn(f"the shared results at {self.url} cannot be used: {str(error)[:300]}{last}")
+            return None
+        self._failures = 0
+        return answer
