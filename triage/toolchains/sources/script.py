@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -39,6 +40,8 @@ class ScriptSection(SourceSection):
 class ScriptedToolchains:
     """Runs a shell command with the commit as its argument and in TRIAGE_COMMIT. The last line on its stdout is the
     toolchain's folder or binary, relative to `folder` or absolute. Another exit code than 0 means that there is none.
+
+    A path is stored, and the script is not run again for its commit, as long as neither the script nor the files there change.
     """
 
     name = "command"
@@ -48,29 +51,39 @@ class ScriptedToolchains:
         self._settings = settings
         self._folder = folder
         self._kind = f"command:{settings.run}"
-        self._printed: dict[Path, tuple[str, str]] = {}  # commit and stamp by path
+        self._state = workspace.state("printed paths")
+        self._digest = _digest(settings, folder)
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return one for each commit: only running the script shows whether it has a toolchain."""
         seconds = self._workspace.costs.seconds(self._kind, _DEFAULT_SECONDS)
+        here = {sha for sha, (path, _) in self._printed().items() if Path(path).exists()}
         shas = ((index, timeline.commits[index].sha) for index in indices)
-        return [commit_offer(self.name, timeline, index, seconds, sha) for index, sha in shas]
+        return [commit_offer(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
 
     def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - the path has everything
         sha = offer.item
+        path, stamp = self._printed().get(sha, ("", ""))
+        if path and Path(path).exists() and _stamp(Path(path)) == stamp:
+            return Path(path)
         log_path = self._workspace.home / "logs" / f"command-{sha[:16]}.log"
         with disk_errors("write the log of the command"):
             log_path.parent.mkdir(parents=True, exist_ok=True)
             with Log(log_path) as log, self._workspace.costs.timing(self._kind):
-                path = self._run(sha, log)
-        stamp = _stamp(path)
-        other, other_stamp = self._printed.setdefault(path, (sha, stamp))
-        if other_stamp != stamp:  # results of one commit would be those of the other
-            raise EnvironmentFailure(
-                f"the script printed {path} for {other[:10]} and now for {sha[:10]}, with other files in it: "
-                "print another path for each commit, and never change the files of a commit"
-            )
-        return path
+                found = self._run(sha, log)
+        stamp, known = _stamp(found), self._printed()
+        for other, (path, other_stamp) in known.items():
+            if other != sha and path == str(found) and other_stamp != stamp:  # results of one would be those of the other
+                raise EnvironmentFailure(
+                    f"the script printed {found} for {other[:10]} and now for {sha[:10]}, with other files in it: "
+                    "print another path for each commit, and never change the files of a commit"
+                )
+        self._state.put(self._digest, {**known, sha: (str(found), stamp)})
+        return found
+
+    def _printed(self) -> dict[str, tuple[str, str]]:
+        """Return the paths that the script printed, by commit, with a stamp of the files there."""
+        return self._state.get(self._digest) or {}
 
     def _run(self, sha: str, log: Log) -> Path:
         run, timeout = self._settings.run, self._settings.timeout
@@ -93,6 +106,16 @@ class ScriptedToolchains:
         if not (self._folder / printed).exists():
             raise Unobtainable(f"`{run}` printed {printed}, which does not exist", log.path)
         return self._folder / printed
+
+
+def _digest(settings: ScriptSection, folder: Path) -> str:
+    """Return a digest of the command, its folder and variables, and the contents of the files that the command names."""
+    whole = blake2b(repr((str(folder), settings.run, sorted(settings.env.items()))).encode(), digest_size=10)
+    with suppress(ValueError, OSError):  # the shell understands more than shlex, and a file may be unreadable
+        for word in shlex.split(settings.run):
+            if (folder / word).is_file():
+                whole.update((folder / word).read_bytes())
+    return whole.hexdigest()
 
 
 def _stamp(path: Path) -> str:
