@@ -28,13 +28,12 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class IssueForm:
-    """The headings of a project's form for bug reports. None for a part that the form has no heading for: it is written
-    under the one before. component: the heading and the choice that fits a compiler's failure.
-    """
+    """The headings of a project's form for bug reports. A part without a heading is written under the one before."""
 
     happened: str = "What happened?"
     steps: str | None = "Steps to reproduce"
     component: tuple[str, str] | None = None
+    """The heading, and the choice that fits a compiler's failure."""
     version: str = "Version"
     context: str | None = "Additional context"
     repository: str = ""
@@ -45,11 +44,14 @@ class IssueForm:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an installed compiler reports about itself. version: PEP 440; commit: full sha; date: `YYYY-MM-DD`."""
+    """What an installed compiler reports about itself."""
 
     version: str | None
+    """PEP 440."""
     commit: str | None
+    """Full SHA."""
     date: str | None
+    """`YYYY-MM-DD`."""
     capabilities: Capabilities
 
 
@@ -63,11 +65,10 @@ def pep440(text: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A release is one unpacked wheel. interpreted: the compiler runs under the Python version the wheel was built for; a
-    native binary does not, and any wheel for the platform works.
-    """
+    """A release is one unpacked wheel."""
 
     interpreted: bool = False
+    """Whether the compiler runs under the Python version of its wheel. For a native binary any wheel of the platform works."""
 
 
 VERSION = "{version}"
@@ -75,11 +76,10 @@ VERSION = "{version}"
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A release is a virtual environment with the package and its dependencies. beside: further requirements to install,
-    in which `VERSION` stands for the release's version.
-    """
+    """A release is a virtual environment with the package and its dependencies."""
 
     beside: tuple[str, ...] = ()
+    """Further requirements to install, in which `VERSION` stands for the release's version."""
 
 
 Packaging = Wheel | Environment
@@ -87,24 +87,26 @@ Packaging = Wheel | Environment
 
 @dataclass(frozen=True, slots=True)
 class MlirTools:
-    """The MLIR tools of a toolchain. optimizer: its `opt` program, which parses, prints and runs passes; python_root and
-    package: where its Python bindings are imported from (`package.ir`).
-    """
+    """The MLIR tools of a toolchain."""
 
     optimizer: Path
+    """Its `opt` program, which parses, prints and runs passes."""
     python_root: Path
+    """The folder to import its Python bindings from."""
     package: str
+    """Their package, which holds `ir`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """Converts ONNX into the family's input: a Python module, run as `module MODEL -o FILE`, the packages whose versions decide
-    the result, and patterns of its files below a toolchain's folder of Python modules.
-    """
+    """Converts ONNX into the family's input."""
 
     module: str
+    """The Python module, run as `module MODEL -o FILE`."""
     packages: tuple[str, ...]
+    """The packages whose versions decide the result."""
     files: tuple[str, ...] = ()
+    """Patterns of its files below a toolchain's folder of Python modules."""
 
 
 Constant = bool | int | float | str | None

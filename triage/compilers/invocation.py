@@ -17,18 +17,18 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command line. `options`: all arguments except program, input and output; they are part of the evidence key.
-    `printing`: options that only change the output text; not part of any key. `env`: variables beside the usual ones.
-    `launcher`: runs instead of the program, such as an interpreter and a script; not part of any key.
-    `places`: set when `options` is the whole command line of a recipe; maps its `{name}` placeholders to their values.
-    `{input}` and `{output}` are always known, and nothing is appended.
-    """
+    """A command line."""
 
     options: tuple[str, ...]
+    """All arguments except program, input and output. They are part of the key in the result cache."""
     printing: tuple[str, ...] = ()
+    """Options that only change the output text; not part of any key."""
     env: Mapping[str, str] = field(default_factory=dict)
+    """Variables besides the usual ones."""
     launcher: tuple[str, ...] = ()
+    """Runs instead of the program, such as an interpreter and a script; not part of any key."""
     places: Mapping[str, str] | None = None
+    """Values of the `{name}` placeholders, when `options` is the whole command line of a recipe. Nothing is appended then."""
 
     def argv(self, program: Path, source: Path, output: Path) -> list[str]:
         """The command line, program first."""
@@ -46,13 +46,14 @@ def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a family reads from a finished run besides failures. phase: the last one reached; metrics: name -> value, with
-    the unit as the name's last word (`shared_bytes`) unless it is a count; ignored: metrics that are no finite numbers.
-    """
+    """What a family reads from a finished run besides failures."""
 
     phase: str | None = None
+    """The last one reached."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    """Name -> value, with the unit as the name's last word (`shared_bytes`) unless it is a count."""
     ignored: tuple[str, ...] = ()
+    """Metrics that are not finite numbers."""
 
 
 def flag_name(text: str) -> str:
@@ -67,7 +68,7 @@ _LONGEST_NAME = 200  # characters
 
 def reported_facts(execution: Execution) -> RunFacts:
     """Read stdout lines that start with `triage: ` and continue as JSON: `{"stage": "llir"}` when a stage starts, and
-    numbers as `{"metrics": {"shared_bytes": 4096}}`. Other lines and values that are no finite numbers are ignored.
+    numbers as `{"metrics": {"shared_bytes": 4096}}`. Other lines are ignored, and values that are not finite numbers.
     """
     phase: str | None = None
     metrics: dict[str, Any] = {}
@@ -76,7 +77,7 @@ def reported_facts(execution: Execution) -> RunFacts:
             continue
         try:
             report = json.loads(line.removeprefix(_MARK))
-        except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, or nested too deep
+        except (ValueError, RecursionError):  # not JSON, a number of thousands of digits, or nested too deep
             continue
         if not isinstance(report, dict):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from triage.compilers.parts import PastedText, TextExcerpt
 from triage.compilers.shell_words import ShellCommand, calls_in, runs_in
@@ -32,19 +32,20 @@ _INSIDE = re.compile(
 _ALIAS = re.compile(r"(?<![\w%@^#!])([#!][A-Za-z_][\w$]*)(?![\w$.<])")
 
 
+_Block = tuple[int, str]  # the number of its first line, from 1, and its text
+
+
 def read_mlir(text: str) -> PastedText:
     """Find the MLIR programs, the calls of IREE's compiler, and the lines that run what it compiled."""
     text = _plain(text)
-    programs = list(_unique(_mlir_programs(text)))
-    complete = [program for program in programs if _FUNCTION.search(program.text)]
-    commands = _lines(calls_in(text))
-    return PastedText(_whole(complete or programs), commands, tuple(dict.fromkeys(runs_in(text))))
+    programs = list(_mlir_programs(text))
+    complete = [(line, program) for line, program in programs if _FUNCTION.search(program)]
+    return PastedText(_excerpts(complete or programs), _lines(calls_in(text)), tuple(dict.fromkeys(runs_in(text))))
 
 
 def read_kernels(text: str) -> PastedText:
     """Find the Python programs that define a Triton kernel."""
-    blocks = [each for each in _blocks(_plain(text)) if _KERNEL.search(each.text)]
-    return PastedText(_whole(TextExcerpt(each.line, each.text, _error_in_python(each.text)) for each in blocks))
+    return PastedText(_excerpts(((line, block) for line, block in _blocks(_plain(text)) if _KERNEL.search(block)), _error_in))
 
 
 def missing_in(text: str) -> str | None:
@@ -74,7 +75,7 @@ def missing_in(text: str) -> str | None:
     return f"line {used[unknown]} uses {unknown}, and nothing defines it" if unknown else None
 
 
-def _error_in_python(text: str) -> str | None:
+def _error_in(text: str) -> str | None:
     try:
         ast.parse(text)
     except SyntaxError as error:
@@ -82,20 +83,20 @@ def _error_in_python(text: str) -> str | None:
     return None
 
 
-def _whole(programs: Iterable[TextExcerpt]) -> tuple[TextExcerpt, ...]:
-    """The programs that lack nothing; the first one when each lacks something."""
-    found = tuple(programs)
-    return tuple(program for program in found if program.lacks is None) or found[:1]
+def _excerpts(programs: Iterable[_Block], lacks: Callable[[str], str | None] = missing_in) -> tuple[TextExcerpt, ...]:
+    """Different programs that lack nothing; the first one when each lacks something."""
+    found: dict[str, TextExcerpt] = {}
+    for line, text in programs:
+        found.setdefault("".join(text.split()), TextExcerpt(line, text.rstrip() + "\n", lacks(text)))
+    excerpts = tuple(found.values())
+    return tuple(excerpt for excerpt in excerpts if excerpt.lacks is None) or excerpts[:1]
 
 
 def _plain(text: str) -> str:
     """The text without tags of HTML, and without the `> ` of a quotation."""
     text = _TAG.sub(lambda match: " " * len(match[0]), text.replace("\r\n", "\n"))
-    lines = text.splitlines(keepends=True)
-    quoted = [line for line in lines if line.strip()]
-    if quoted and all(line.startswith(">") for line in quoted):
-        return "".join(re.sub(r"^> ?", "", line) for line in lines)
-    return text
+    is_quoted = all(line.startswith(">") for line in text.splitlines() if line.strip())
+    return re.sub(r"^> ?", "", text, flags=re.M) if is_quoted else text
 
 
 def _lines(calls: Iterable[ShellCommand]) -> tuple[TextExcerpt, ...]:
@@ -109,34 +110,26 @@ def _lines(calls: Iterable[ShellCommand]) -> tuple[TextExcerpt, ...]:
     return tuple(commands.values())
 
 
-def _blocks(text: str) -> list[TextExcerpt]:
+def _blocks(text: str) -> list[_Block]:
     """The fenced blocks, or the whole text when it has none."""
-    fences = [TextExcerpt(_line(text, fence.start("body")), fence["body"]) for fence in _FENCE.finditer(text)]
-    return fences or [TextExcerpt(1, text)]
+    return [(_line(text, fence.start("body")), fence["body"]) for fence in _FENCE.finditer(text)] or [(1, text)]
 
 
-def _mlir_programs(text: str) -> Iterator[TextExcerpt]:
-    end = 0
+def _mlir_programs(text: str) -> Iterator[_Block]:
+    end, parts = 0, list[tuple[str, int, int]]()
     for fence in _FENCE.finditer(text):
-        yield from _regions(text, end, fence.start())
-        language, body = fence["language"].lower(), fence["body"]
-        start = fence.start("body")
-        if language == "mlir" and not _DUMP.search(body) and _OPERATION.search(body):
-            yield from _checked([TextExcerpt(_line(text, start), body)])
-        else:
-            yield from _regions(text, start, fence.end("body"))
+        parts += [("", end, fence.start()), (fence["language"].lower(), fence.start("body"), fence.end("body"))]
         end = fence.end()
-    yield from _regions(text, end, len(text))
+    for language, begin, stop in [*parts, ("", end, len(text))]:
+        part, first = text[begin:stop], _line(text, begin)
+        if language == "mlir" and not _DUMP.search(part) and _OPERATION.search(part):
+            yield first, part
+        else:
+            yield from _regions(part.splitlines(keepends=True), first)
 
 
-def _checked(programs: Iterable[TextExcerpt]) -> Iterator[TextExcerpt]:
-    return (TextExcerpt(each.line, each.text, missing_in(each.text)) for each in programs)
-
-
-def _regions(text: str, begin: int, end: int) -> Iterator[TextExcerpt]:
+def _regions(lines: list[str], first: int) -> Iterator[_Block]:
     """Programs among other lines: each begins like one and ends where its braces are balanced."""
-    lines = text[begin:end].splitlines(keepends=True)
-    number = _line(text, begin)
     index = 0
     while index < len(lines):
         if not _BEGINS.match(lines[index]) or (index and _DUMP.match(lines[index - 1])):
@@ -145,7 +138,7 @@ def _regions(text: str, begin: int, end: int) -> Iterator[TextExcerpt]:
         stop = _end_of(lines, index)
         region = "".join(lines[index:stop])
         if _FUNCTION.search(region):
-            yield from _checked([TextExcerpt(number + index, region)])
+            yield first + index, region
         if stop is None:  # what it contains is not a program of its own
             indent = _indent(lines[index])
             stop = next((i for i in range(index + 1, len(lines)) if lines[i].strip() and _indent(lines[i]) <= indent), None)
@@ -175,12 +168,3 @@ def _end_of(lines: list[str], first: int) -> int | None:
 
 def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
-
-
-def _unique(programs: Iterable[TextExcerpt]) -> Iterator[TextExcerpt]:
-    seen: set[str] = set()
-    for program in programs:
-        key = "".join(program.text.split())
-        if key not in seen:
-            seen.add(key)
-            yield TextExcerpt(program.line, program.text.rstrip() + "\n", program.lacks)
