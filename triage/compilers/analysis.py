@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Ir(Protocol):
-    """How a family's compiler prints its IR, and the MLIR tools beside it."""
+    """How a family's compiler prints its IR, and the MLIR tools next to it."""
 
     def tools(self, toolchain: Toolchain) -> MlirTools | None:
         """The toolchain's MLIR tools; None when the installation has none."""
@@ -46,7 +46,7 @@ class Ir(Protocol):
         """The same compile, stopped after a phase, with generic output."""
 
     def footprint_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        """The phase up to `last` whose output shows best which resources a program uses; None when there is none."""
+        """The phase up to `last` whose output shows best which resources a program uses, if there is one."""
 
     def footprint(self, printed: Path, backend: str) -> Mapping[str, float]:
         """The resources that a program uses, from its IR after that phase: metrics as in `RunFacts`."""

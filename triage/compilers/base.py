@@ -194,7 +194,7 @@ class Compiler(ABC):
 
     @abstractmethod
     def locate(self, root: Path) -> Path | None:
-        """The native binary below an installation, a build tree or a virtual environment; None when there is none."""
+        """The native binary below an installation, a build tree or a virtual environment, if there is one."""
 
     @abstractmethod
     def describe(self, program: Path) -> Description:

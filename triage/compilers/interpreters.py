@@ -59,7 +59,7 @@ def version_of(text: str) -> Version:
 
 @cache
 def uv_program() -> str:
-    """The path of the uv that is installed beside this program."""
+    """The path of the uv that is installed next to this program."""
     from uv import find_uv_bin
 
     return find_uv_bin()

@@ -36,7 +36,7 @@ _WRITING = re.compile(
     r"|mlir-disable-threading|mlir-pass-pipeline-(crash|local)-reproducer|debug\b|debug-only|verify-diagnostics"
     r"|split-input-file|save-temp|iree-scheduling-dump-)"
 )
-# Programs of the other machine, which the compiler finds beside itself.
+# Programs of the other machine, which the compiler finds next to itself.
 _MACHINE = re.compile(r"--iree-(llvm|llvmcpu)-(embedded|system|wasm)-linker-path=")
 _EARLY = frozenset({"start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow"})
 _ALONE = frozenset({"--verify", "--debug"})  # options without a value, although a word may follow

@@ -127,7 +127,7 @@ def declaring(devices: Sequence[str], backend: str | None, options: Sequence[str
 
 
 def declaring_for(case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
-    """Return the options that declare these devices beside those of the case's own options.
+    """Return the options that declare these devices besides those of the case's own options.
 
     Returns:
         None if all are declared, or if no option can declare them.

@@ -75,7 +75,7 @@ class RunFormat(MappingFormat):
     )
     data: Text | None = Field(
         default=None,
-        description="Folder beside the input with `input_0.pb`, `output_0.pb` and so on (ONNX tensors, or .npy). Where the "
+        description="Folder next to the input with `input_0.pb`, `output_0.pb` and so on (ONNX tensors, or .npy). Where the "
         "input is a pattern, a file without this folder is compiled only.",
         examples=["test_data_set_0"],
     )

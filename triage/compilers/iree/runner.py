@@ -15,7 +15,7 @@ from triage.compilers.values import result_ending
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import Cause, Untestable
 
-# The first is that of a wheel, the last the same folder as seen from the compiler beside it.
+# The first is that of a wheel, the last the same folder as seen from the compiler next to it.
 _TOOLS = ("iree/_runtime_libs", "tools", "install/bin", "bin", ".", "../../_runtime_libs")
 _DEVICES = {
     "llvm-cpu": "local-sync",
