@@ -32,11 +32,11 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to compile for. devices: how many, None for one."""
+    """What to compile for."""
 
     backend: str
     chip: str | None = None
-    devices: int | None = None
+    devices: int | None = None  # one if it is not given
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,11 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Another compile of a case, whose results are expected. toolchain: a REV, None for the same toolchain; flags: None for
-    the case's own; onnxruntime: what that computes for an ONNX model is expected instead.
-    """
+    """Another compile of a case, whose results are expected."""
 
-    toolchain: str | None = None
-    flags: tuple[str, ...] | None = None
-    onnxruntime: bool = False
+    toolchain: str | None = None  # a REV (default: the same toolchain)
+    flags: tuple[str, ...] | None = None  # default: the case's own
+    onnxruntime: bool = False  # expect what onnxruntime computes for the ONNX model instead
 
 
 class Generator(Protocol):
@@ -68,15 +66,15 @@ class Generator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file that is not part of a suite. path: where it is kept; source: its URL, or what generates it."""
+    """A file that is not part of a suite."""
 
-    path: Path
-    source: str | Generator
+    path: Path  # where it is kept
+    source: str | Generator  # its URL, or what generates it
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A program that a run loads beside the case's own, compiled with flags of its own."""
+    """A program that a run loads next to the case's own, compiled with flags of its own."""
 
     input: Input
     flags: tuple[Flag, ...]
@@ -85,32 +83,23 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """How to run a compiled case, and what it must compute.
+    """How to run a compiled case, and what it must compute."""
 
-    device: where it runs, None for the backend's usual device; function: None for the only one; inputs, expected: values in
-    the family's notation, with absolute paths of files; flags: further options of the program that runs it; tolerances:
-    element type, or `relative`, -> largest accepted difference; reference: whose results are expected; libraries: loaded after
-    the case's own program; parameters: scope -> file of weights; artifacts: files to obtain first; measured: the run time
-    is measured, and nothing compared; closeness: accepted relative and absolute difference, and whether NaN equals NaN, for
-    results that are compared by this program; name: of a benchmark that is not called as its function; arguments: the inputs,
-    when they are known only once the program is there.
-    """
-
-    device: str | None = None
-    function: str | None = None
-    inputs: tuple[str, ...] = ()
-    expected: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    tolerances: tuple[tuple[str, float], ...] = ()
-    reference: Reference | None = None
+    device: str | None = None  # default: the backend's usual device
+    function: str | None = None  # default: the only one
+    inputs: tuple[str, ...] = ()  # in the family's notation, with absolute paths of files
+    expected: tuple[str, ...] = ()  # results, in the same notation
+    flags: tuple[str, ...] = ()  # further options of the program that runs it
+    tolerances: tuple[tuple[str, float], ...] = ()  # largest accepted difference by element type, or `relative`
+    reference: Reference | None = None  # whose results are expected
     limits: Limits = field(default_factory=Limits)
-    libraries: tuple[Library, ...] = ()
-    parameters: tuple[tuple[str, Path], ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
-    measured: bool = False
-    closeness: tuple[float, float, bool] | None = None
-    name: str | None = None
-    arguments: Callable[[], tuple[Artifact, ...]] | None = None
+    libraries: tuple[Library, ...] = ()  # loaded after the case's own program
+    parameters: tuple[tuple[str, Path], ...] = ()  # files of weights by scope
+    artifacts: tuple[Artifact, ...] = ()  # files to obtain first
+    measured: bool = False  # measure the run time and compare nothing
+    closeness: tuple[float, float, bool] | None = None  # relative, absolute, NaN equals NaN: to compare results by triage
+    name: str | None = None  # of a benchmark that is not called as its function
+    arguments: Callable[[], tuple[Artifact, ...]] | None = None  # the inputs, if they are known only once the program is there
 
     def with_arguments(self) -> RunSpec:
         """The run with inputs, once the program has been obtained. ValueError says why they cannot be known."""
@@ -139,32 +128,23 @@ class CaseSpec:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A known failure of versions in [since, until): its class or class family, and the issue that tracks it.
+    """A known failure of versions in [since, until)."""
 
-    failure: None for every failure of the stage; stage: None for every stage.
-    """
-
-    failure: str | None
+    failure: str | None  # class or family (default: every failure of the stage)
     since: str | None = None
     until: str | None = None
-    issue: str | None = None
-    stage: Stage | None = None
+    issue: str | None = None  # that tracks it
+    stage: Stage | None = None  # default: every stage
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One compile, and one run where `run` is set: a recipe with one combination of its matrix.
-
-    name: `recipe` or `recipe[key=value,...]`, unique in a run; compiler: the family; rules: the recipe's own file of failure
-    rules, which come before the packaged ones; spec: data that only the family reads; env: environment variables beside the
-    usual ones, with None to pass on this program's value; benchmarks: the functions whose run time is measured; artifacts:
-    files to obtain before the compile; goldens: metric -> largest accepted value.
-    """
+    """One compile, and one run if `run` is set: a recipe with one combination of its matrix."""
 
     recipe: str
-    name: str
+    name: str  # `recipe` or `recipe[key=value,...]`, unique in a run
     summary: str
-    compiler: str
+    compiler: str  # the family
     source: Path
     input: Input
     target: Target
@@ -173,10 +153,10 @@ class Case:
     limits: Limits = field(default_factory=Limits)
     expect: tuple[Expectation, ...] = ()
     matrix: tuple[tuple[str, str], ...] = ()
-    rules: Path | None = None
-    spec: CaseSpec | None = None
+    rules: Path | None = None  # the recipe's own failure rules, which come before the packaged ones
+    spec: CaseSpec | None = None  # data that only the family reads
     run: RunSpec | None = None
-    env: tuple[tuple[str, str | None], ...] = ()
-    benchmarks: tuple[RunSpec, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
-    goldens: tuple[tuple[str, float], ...] = ()
+    env: tuple[tuple[str, str | None], ...] = ()  # besides the usual variables; None passes on this program's value
+    benchmarks: tuple[RunSpec, ...] = ()  # functions whose run time is measured
+    artifacts: tuple[Artifact, ...] = ()  # files to obtain before the compile
+    goldens: tuple[tuple[str, float], ...] = ()  # largest accepted value by metric

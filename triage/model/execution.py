@@ -52,16 +52,13 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may use. timeout: seconds; memory: resident bytes of all its processes; output: bytes written to its
-    folder and to the file of its standard output; kept: bytes kept of each stream, half of them from its end.
-    without_waiting: whether the time in which it waited for a core does not count for `timeout`.
-    """
+    """What one run may use."""
 
-    timeout: float = 300.0
-    memory: int = 8 << 30
-    output: int = 4 << 30
-    kept: int = 512 << 10
-    without_waiting: bool = True
+    timeout: float = 300.0  # seconds
+    memory: int = 8 << 30  # resident bytes of all its processes
+    output: int = 4 << 30  # bytes written to its folder and to the file of its standard output
+    kept: int = 512 << 10  # bytes kept of each stream, half of them from its end
+    without_waiting: bool = True  # the time in which it waits for a core does not count for `timeout`
 
     @property
     def timeout_text(self) -> str:
@@ -102,30 +99,23 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One run of one process group. Times in seconds, memory in MiB, sizes in bytes.
-
-    exit_code: None unless it exited; signal: number of the signal that ended it, else None.
-    cpu_seconds, peak_rss_mb: as the operating system accounts for the process and its reaped children.
-    disk_free: least free space of the disk that it worked on; None when it was not measured.
-    waited: seconds of an exceeded time limit in which it was ready to run but had no core.
-    phase, metrics: the last phase and the measurements, from compilers that print them.
-    """
+    """One run of one process group. Times in seconds, memory in MiB, sizes in bytes."""
 
     argv: tuple[str, ...]
     ending: Ending
-    exit_code: Count | None
-    signal: Count | None
+    exit_code: Count | None  # if it exited
+    signal: Count | None  # number of the signal that ended it
     seconds: Amount
-    cpu_seconds: Amount
-    peak_rss_mb: Amount
+    cpu_seconds: Amount  # as the operating system accounts for the process and its reaped children
+    peak_rss_mb: Amount  # likewise
     stdout: Captured
     stderr: Captured
     output_bytes: Count | None = None
     randomised: bool = False
-    phase: str | None = None
-    metrics: Mapping[str, Finite] = field(default_factory=dict)
-    disk_free: Count | None = None
-    waited: Amount = 0.0
+    phase: str | None = None  # the last one, from compilers that print it
+    metrics: Mapping[str, Finite] = field(default_factory=dict)  # from compilers that print them
+    disk_free: Count | None = None  # least free space of the disk that it worked on
+    waited: Amount = 0.0  # time of an exceeded limit in which it was ready to run but had no core
 
     @property
     def status(self) -> int | None:

@@ -16,40 +16,29 @@ Detail = str | int
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A text that says what usually helps. compiler: the family it is for; None for all."""
+    """A text that says what usually helps."""
 
     text: str
-    compiler: str | None = None
+    compiler: str | None = None  # the family that it is for (default: all)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One diagnosed failure.
+    """One diagnosed failure."""
 
-    failure_class: the rule's name, such as `shared-memory-overflow`; `unknown` when no rule matches.
-    family: classes that one root cause can appear as in different releases; the class itself when there is none.
-    signature: stable identity, `class` or `class:text`; the same across changes of wording, SSA names, numbers, paths.
-    headline: the compiler's most informative line, without prefixes.
-    phase: of the compiler; failing_pass: the pass's class name; location: `file:line:col`.
-    details: the rule's captures; integers are int (bytes unless the name says otherwise).
-    stage: the step that failed;
-    line: 1-based line of the log; count: how often this signature occurs in it.
-    explanation: what the class means; remedies: what usually helps. Both come from the rule that matched.
-    """
-
-    failure_class: str
-    family: str
-    signature: str
-    headline: str
-    phase: str | None = None
-    failing_pass: str | None = None
-    location: str | None = None
-    details: Mapping[str, Detail] = field(default_factory=dict)
-    line: int | None = None
-    count: int = 1
-    explanation: str = ""
-    remedies: tuple[Advice, ...] = ()
-    stage: Stage = Stage.COMPILE
+    failure_class: str  # the rule's name, such as `shared-memory-overflow`; `unknown` when no rule matches
+    family: str  # of the classes that one root cause appears as in different releases; or the class itself
+    signature: str  # `class` or `class:text`: the same across changes of wording, SSA names, numbers, paths
+    headline: str  # the compiler's most informative line, without prefixes
+    phase: str | None = None  # of the compiler
+    failing_pass: str | None = None  # the pass's class name
+    location: str | None = None  # `file:line:col`
+    details: Mapping[str, Detail] = field(default_factory=dict)  # the rule's captures; bytes unless the name says otherwise
+    line: int | None = None  # of the log, from 1
+    count: int = 1  # how often this signature occurs in the log
+    explanation: str = ""  # what the class means, from the rule
+    remedies: tuple[Advice, ...] = ()  # what usually helps, from the rule
+    stage: Stage = Stage.COMPILE  # the step that failed
 
     JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
         "failure_class": "class",
@@ -60,7 +49,7 @@ class Failure:
     __pydantic_config__: ClassVar[dict[str, object]] = {"alias_generator": lambda name: Failure.JSON_KEYS.get(name) or name}
 
     def advice(self, compiler: str | None) -> tuple[str, ...]:
-        """Return what usually helps with a compiler family; for every family when the family is not known (None)."""
+        """Return what usually helps with a compiler family, or with every family if it is not known."""
         return tuple(remedy.text for remedy in self.remedies if compiler is None or remedy.compiler in (None, compiler))
 
 
@@ -79,12 +68,9 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The case compiled and, where it is run, computed what it must.
+    """The case compiled and, if it is run, computed what it must."""
 
-    warnings: failures that it printed although it exited with 0.
-    """
-
-    warnings: tuple[Failure, ...] = ()
+    warnings: tuple[Failure, ...] = ()  # failures that it printed although it exited with 0
     failure: ClassVar[None] = None
     reason: ClassVar[None] = None
     flaky: ClassVar[bool] = False
@@ -92,22 +78,22 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The case failed. others: further failures in the same output; flaky: another run ended differently."""
+    """The case failed."""
 
     failure: Failure
-    others: tuple[Failure, ...] = ()
-    flaky: bool = False
+    others: tuple[Failure, ...] = ()  # further failures in the same output
+    flaky: bool = False  # another run ended differently
     reason: ClassVar[None] = None
     warnings: ClassVar[tuple[Failure, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Untestable:
-    """The probe says nothing about the bug. failure: what the compiler printed, if it ran."""
+    """The probe says nothing about the bug."""
 
     cause: Cause
     reason: str
-    failure: Failure | None = None
+    failure: Failure | None = None  # what the compiler printed, if it ran
     flaky: ClassVar[bool] = False
     warnings: ClassVar[tuple[Failure, ...]] = ()
 
@@ -139,24 +125,22 @@ FAILING = (Status.FAILED, Status.XFAIL)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a probe used and produced. seconds: wall time; metrics: name to value (bytes, seconds, counts)."""
+    """What a probe used and produced."""
 
-    seconds: float = 0.0
+    seconds: float = 0.0  # wall time
     cpu_seconds: float = 0.0
     peak_rss_mb: float = 0.0
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)  # bytes, seconds, counts
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The outcome of a case at a revision. version: PEP 440, None when unknown; cached: it was not run again; foreign: another
-    machine ran it, which is not trusted.
-    """
+    """The outcome of a case at a revision."""
 
     case: Case
     revision: Revision
-    version: str | None
+    version: str | None  # PEP 440, if it is known
     outcome: Outcome
     measured: Measured
-    cached: bool
-    foreign: bool = False
+    cached: bool  # it was not run again
+    foreign: bool = False  # another machine ran it, which is not trusted

@@ -9,60 +9,54 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A release, nightly or commit. name: as the user writes it; date: ISO `YYYY-MM-DD`; commit: the full sha."""
+    """A release, nightly or commit."""
 
-    name: str
-    commit: str | None = None
-    date: str | None = None
+    name: str  # as the user writes it
+    commit: str | None = None  # the full sha
+    date: str | None = None  # ISO, `YYYY-MM-DD`
     subject: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a compiler supports, as it reports it. flags: without dashes; switches: the flags that are on or off; choices:
-    the flags that take one of a few words, with these words; stack_printer: see `execution.crash_stack`.
-    """
+    """What a compiler supports, as it reports it. Flags are written without dashes."""
 
     backends: frozenset[str] = frozenset()
     phases: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
-    switches: frozenset[str] = frozenset()
-    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    stack_printer: int | None = None
+    switches: frozenset[str] = frozenset()  # the flags that are on or off
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # the words that a flag may take
+    stack_printer: int | None = None  # see `execution.crash_stack`
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """One installed compiler. identity: a hash of its content, part of every evidence key; program: the native binary;
-    version: a PEP 440 release, None for a local build that reports none.
-    """
+    """One installed compiler."""
 
     family: str
     revision: Revision
-    identity: str
+    identity: str  # a hash of its content, part of every key of the result cache
     root: Path
-    program: Path
+    program: Path  # the native binary
     capabilities: Capabilities
-    version: str | None = None
+    version: str | None = None  # PEP 440; a local build may report none
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """A path that a commit changed against its first parent. added, removed: lines, 0 for a binary file."""
+    """A path that a commit changed against its first parent."""
 
     path: str
-    added: int
-    removed: int
+    added: int  # lines; 0 for a binary file
+    removed: int  # likewise
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of a first-parent line. sha: full; parent: the first parent's sha, None for the root; date: the committer's,
-    ISO 8601 with its offset; files: changes against the first parent, so that a merge shows what it brought to the line.
-    """
+    """A commit of a first-parent line."""
 
-    sha: str
-    parent: str | None
-    date: str
+    sha: str  # full
+    parent: str | None  # the first parent's sha; the root has none
+    date: str  # the committer's, ISO 8601 with its offset
     subject: str
-    files: tuple[ChangedFile, ...] = ()
+    files: tuple[ChangedFile, ...] = ()  # changes against the first parent: what a merge brought to the line
