@@ -14,8 +14,7 @@ import typer
 from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import RecipePaths, format_option, rev_option
-from triage.cli.recipe_start import Wish, start_from_command, start_from_file, start_from_text
-from triage.cli.recipe_trial import TrialResult, try_start
+from triage.cli.recipe_start import TrialResult, Wish, start_from_command, start_from_file, start_from_text, try_start
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families
 from triage.model.errors import BadFiles, BadInput

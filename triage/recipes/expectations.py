@@ -89,10 +89,8 @@ class ObservedCase:
     """What a case did."""
 
     case: Case
-    version: str | None
-    """PEP 440, if it is known."""
-    failure: Failure | None
-    """None if the case passed."""
+    version: str | None  # pEP 440, if it is known
+    failure: Failure | None  # none if the case passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +118,7 @@ class UpdatedFile:
     old: str
     new: str
     changes: tuple[ExpectationChange, ...] = ()
-    left: tuple[LeftCase, ...] = ()
-    """Cases that it cannot describe."""
+    left: tuple[LeftCase, ...] = ()  # cases that it cannot describe
 
     JSON_KEYS: ClassVar = {"old": None, "new": None, "left": None}
     JSON_PROPERTIES: ClassVar = ("diff",)
@@ -141,8 +138,7 @@ class ExpectationUpdate:
     toolchain: Revision
     files: Sequence[UpdatedFile]
     left: Sequence[LeftCase]
-    written: bool
-    """False with `--dry-run`."""
+    written: bool  # false with `--dry-run`
 
 
 def label_of(case: str) -> str:

@@ -18,28 +18,18 @@ if TYPE_CHECKING:
 class RecipeFamily:
     """What a recipe for one compiler family may contain."""
 
-    name: str
-    """The value of `compiler`."""
-    nicknames: tuple[str, ...] = ()
-    """Words that people write instead."""
-    backends: tuple[str, ...] = ()
-    """In the order to show; any word if empty."""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Words that people write for a backend."""
-    phases: tuple[str, ...] = ()
-    """Where the compiler can stop, in order."""
+    name: str  # the value of `compiler`
+    nicknames: tuple[str, ...] = ()  # words that people write instead
+    backends: tuple[str, ...] = ()  # in the order to show; any word if empty
+    aliases: Mapping[str, str] = field(default_factory=dict)  # words that people write for a backend
+    phases: tuple[str, ...] = ()  # where the compiler can stop, in order
     inputs: Mapping[str, InputKind] = field(default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE})
     """By suffix."""
-    any_input: bool = False
-    """Whether files with other suffixes are accepted too."""
-    sections: tuple[str, ...] = ()
-    """Keys of the family's own in which a matrix replaces placeholders."""
-    flags: bool = True
-    """Whether the compiler has flags."""
-    axis: tuple[str, str] = ("dtype", "f16, f32")
-    """A matrix key with two values, for a new recipe."""
-    flag: str = "-O3"
-    """An example, for a new recipe."""
+    any_input: bool = False  # whether files with other suffixes are accepted too
+    sections: tuple[str, ...] = ()  # keys of the family's own in which a matrix replaces placeholders
+    flags: bool = True  # whether the compiler has flags
+    axis: tuple[str, str] = ("dtype", "f16, f32")  # a matrix key with two values, for a new recipe
+    flag: str = "-O3"  # an example, for a new recipe
     keys: str = "triage.recipes.recipe:RecipeFormat"
     """`module:Class` of the model, which is imported on first use because pydantic models are slow to import."""
 
@@ -61,28 +51,17 @@ RecipeFamilies = Mapping[str, RecipeFamily]
 class RecipeStart:
     """The contents of a new recipe."""
 
-    family: str
-    """Of its compiler."""
+    family: str  # of its compiler
     input: Path
-    target: Target | None
-    """None for a family that needs none."""
+    target: Target | None  # none for a family that needs none
     flags: Sequence[str] = ()
     phase: str | None = None
-    keys: Sequence[str] = ()
-    """YAML lines of the keys that only this family has."""
-    left_out: Sequence[str] = ()
-    """Words of a command line that a recipe does not need."""
-    copied: str | None = None
-    """The text to write to `input`, or None if the file exists."""
-    notes: Sequence[str] = ()
-    """Sentences for the user, which the recipe holds as comments."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Variables that a command line sets."""
-    guessed: bool = False
-    """Whether a compile can correct some of the values."""
-    expect: Sequence[str] = ()
-    """The class of the failure that was reported."""
-    toolchain: str | None = None
-    """What to run it with (default: the newest release)."""
-    unknown: Sequence[str] = ()
-    """Keys whose values the user has to write."""
+    keys: Sequence[str] = ()  # yAML lines of the keys that only this family has
+    left_out: Sequence[str] = ()  # words of a command line that a recipe does not need
+    copied: str | None = None  # the text to write to `input`, or None if the file exists
+    notes: Sequence[str] = ()  # sentences for the user, which the recipe holds as comments
+    env: Mapping[str, str] = field(default_factory=dict)  # variables that a command line sets
+    guessed: bool = False  # whether a compile can correct some of the values
+    expect: Sequence[str] = ()  # the class of the failure that was reported
+    toolchain: str | None = None  # what to run it with (default: the newest release)
+    unknown: Sequence[str] = ()  # keys whose values the user has to write

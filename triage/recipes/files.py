@@ -29,8 +29,7 @@ class Setting:
     """What checks know besides the value."""
 
     family: RecipeFamily
-    folder: Path | None = None
-    """Where relative paths are looked for, or None to skip that."""
+    folder: Path | None = None  # where relative paths are looked for, or None to skip that
     words: Mapping[str, Collection[str]] = field(default_factory=dict)
     """What a backend, a phase, a failure class may be; any word if there are none."""
 
