@@ -99,7 +99,7 @@ def _cases(
     classes = () if "rules" in data else failure_names
     setting = Setting(family, folder, {"backend": family.backends, "phase": family.phases, "failure class": sorted(classes)})
     cases = []
-    for choice, filled in choices(document, (*SECTIONS, *family.sections)):
+    for choice, filled in _choices(document, (*SECTIONS, *family.sections)):
         recipe = checked(document, family.model(), filled, setting)
         if recipe is None:
             continue
@@ -107,9 +107,11 @@ def _cases(
         if is_pattern(recipe.input) and folder is not None:
             inputs = [(((FILE, name),), path) for name, path in matching(folder, recipe.input)]
         for label, path in inputs:
+            matrix = (*choice, *label)
+            brackets = f"[{','.join(f'{key}={value}' for key, value in matrix)}]" if matrix else ""
             case = Case(
                 recipe=recipe.name,
-                name=case_name(recipe.name, (*choice, *label)),
+                name=f"{recipe.name}{brackets}",
                 summary=recipe.summary,
                 compiler=family.name,
                 source=source.absolute(),
@@ -122,7 +124,7 @@ def _cases(
                 phase=recipe.phase,
                 limits=recipe.limits.value(Limits()),
                 expect=() if isinstance(recipe.expect, str) else tuple(item.value() for item in recipe.expect),
-                matrix=(*choice, *label),
+                matrix=matrix,
                 env=tuple(recipe.env.items()),
             )
             cases.append(recipe.complete(case, source.parent))
@@ -151,7 +153,7 @@ def _with_expectations(cases: Sequence[Case], path: Path, setting: Setting) -> l
     ]
 
 
-def choices(document: ConfigDocument, sections: Sequence[str]) -> Iterator[tuple[Choice, dict[str, Any]]]:
+def _choices(document: ConfigDocument, sections: Sequence[str]) -> Iterator[tuple[Choice, dict[str, Any]]]:
     """Yield every combination in the file's order, the last key changing fastest, and the data with its values filled in.
 
     What is wrong with the placeholders is reported. Without a matrix there is one empty combination.
@@ -168,11 +170,6 @@ def choices(document: ConfigDocument, sections: Sequence[str]) -> Iterator[tuple
         choice = dict(zip(valid, map(str, values), strict=True))
         filled = {key: _fill(value, choice) if key in sections else value for key, value in document.data.items()}
         yield tuple(choice.items()), filled
-
-
-def case_name(recipe: str, choice: Choice) -> str:
-    """Return `recipe`, or `recipe[key=value,...]`."""
-    return f"{recipe}[{','.join(f'{key}={value}' for key, value in choice)}]" if choice else recipe
 
 
 def _is_choice(values: Any) -> bool:

@@ -215,13 +215,13 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
             return f'"{value}" is not one of the choices: write {error["expected"]}.'
         case "too_short":
             return f'the list of "{key}" is empty: give it values or remove the key.'
+    shape = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, Mapping) else f'"{value}"'
     prefix, _, wanted = details["msg"].partition("Input should be ")
     if prefix:
-        return f'"{value}" does not fit "{key}": {prefix}.'
+        return f'{shape} does not fit "{key}": {prefix}.'
     wanted = wanted.partition(",")[0].partition(" or instance")[0]
     for pydantic_word, word in _WORDS.items():
         wanted = wanted.replace(pydantic_word, word)
-    shape = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, Mapping) else f'"{value}"'
     if not key:
         return f"the file must be {wanted} of keys such as `{next(iter(known), 'key')}: …`, not {shape}."
     subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
@@ -231,10 +231,14 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
 
 
 _EXTRA = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, and of a dataclass
-_WORDS = {"valid ": "", "dictionary": "mapping", "string": "single value", "a integer": "a whole number"} | {
+_WORDS = {
+    "valid ": "",
+    "dictionary": "mapping",
+    "string": "single value",
+    "a integer": "a whole number",
+    "a boolean": "true or false",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
-    "a boolean": "true or false",
 }
 
 
@@ -245,15 +249,15 @@ def _meant(loc: Loc, kind: Any) -> Loc:
 
 def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
     """The fields of the mapping at a location, by their keys. Parts that are not fields, such as an index, stay in it."""
-    known = _fields(kind)
+    known = _fields(kind, {})
     for part in loc:
         if part in known:
-            known = _fields(known[str(part)].annotation) or known
+            known = _fields(known[str(part)].annotation, known)
     return known
 
 
-def _fields(annotation: Any) -> dict[str, FieldInfo]:
-    """The fields of the only model or dataclass in a type, by their keys; none if there are several."""
+def _fields(annotation: Any, outer: dict[str, FieldInfo]) -> dict[str, FieldInfo]:
+    """The fields of the only model or dataclass in a type, by their keys; none if there are several, `outer` without one."""
     waiting, models = [annotation], set()
     while waiting:
         part = waiting.pop()
@@ -261,7 +265,7 @@ def _fields(annotation: Any) -> dict[str, FieldInfo]:
         if isinstance(part, type) and (issubclass(part, MappingFormat) or is_dataclass(part)):
             models.add(part)
     if len(models) != 1:
-        return {}
+        return {} if models else outer
     [model] = models
     if issubclass(model, MappingFormat):
         return {field.alias or name: field for name, field in model.model_fields.items()}
