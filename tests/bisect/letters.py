@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -71,6 +73,9 @@ class LetterRegistry:
     def is_installed(self, ref: ToolchainRef) -> bool:
         return True
 
+    def obtain(self, ref: ToolchainRef) -> SimpleNamespace:
+        return SimpleNamespace(identity=ref.revision.name)
+
 
 class HistoryRunner:
     """Stands where an Engine stands. `asked` lists (case, index, fresh); `flips` has the outcomes of the next probes."""
@@ -86,6 +91,8 @@ class HistoryRunner:
         self.flips: dict[tuple[str, int], list[str]] = {}
         self.compiles = 0
         self.unsteady: set[tuple[str, int]] = set()
+        self.stop = threading.Event()
+        self.planner = SimpleNamespace(input_of=lambda _case, _toolchain: None)
 
     def is_unsteady(self, job: ProbeJob) -> bool:
         return (job.case.name, int(job.ref.revision.name.split(".")[1])) in self.unsteady

@@ -14,9 +14,11 @@ from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.nightly.compare import case_result
+from triage.nightly.investigation import Investigation
 from triage.nightly.result import SCHEMA, CaseChangeKind, Night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import shard
+from triage.nightly.steps import InvestigationSetting
 from triage.nightly.store import night_bytes, parse_night, read_night
 from triage.report.formats import rendered
 from triage.report.night import night_screen
@@ -79,8 +81,13 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     refs = release_refs(runner.registry.count)
     run = NightRun(runner, [case_named(name) for name in histories], refs[new], refs[old])  # type: ignore[arg-type]
     run.compare()
-    run.bisect(run.finder())
-    return run.night()
+    nowhere: Any = None
+    setting = InvestigationSetting(run, Path(), lambda case: [case.name], "triage", nowhere, nowhere)
+    investigation = Investigation(setting, steps=["bisect", "confirm"])
+    investigation.open(run.night())
+    for _ in investigation.run():
+        pass
+    return replace(investigation.added_to(run.night()), investigation=None)
 
 
 @pytest.fixture(scope="module")

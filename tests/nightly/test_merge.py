@@ -41,7 +41,8 @@ def shards(count: int = 3) -> list[ShardResult]:
 
 def test_merged_shards_are_the_night_of_one_machine() -> None:
     merged, expected = merge(shards()), whole()
-    assert merged.cases == expected.cases, "in the order of the recipes"
+    changes = [[(case.case, case.change) for case in night.cases] for night in (merged, expected)]
+    assert changes[0] == changes[1], "in the order of the recipes"
     assert [(cluster.signature, set(cluster.cases)) for cluster in merged.clusters] == [
         (cluster.signature, set(cluster.cases)) for cluster in expected.clusters
     ]
@@ -72,6 +73,12 @@ def change(number: int, alter: Callable[[Night], Night]) -> list[ShardResult]:
 def test_what_does_not_belong_together_is_refused(results: list[ShardResult], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         merge(results)
+
+
+def test_a_failure_that_came_elsewhere_is_a_cluster_of_its_own() -> None:
+    parts = [night_of({name: letters}, old=0, new=2) for name, letters in {"a": "PFF", "b": "PPF", "c": "PFF"}.items()]
+    merged = merge([ShardResult(Path(str(number)), replace(part, shard=f"{number}/3")) for number, part in enumerate(parts, 1)])
+    assert [(cluster.id[12:], cluster.cases) for cluster in merged.clusters] == [("", ["a", "c"]), (".2", ["b"])]
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from triage.cli.context import failure_names
 from triage.model.case import Case
 from triage.nightly.investigation import Investigation
 from triage.nightly.run import NightRun
-from triage.nightly.steps import STEPS, InvestigationSetting
+from triage.nightly.steps import STEPS as STEPS
+from triage.nightly.steps import InvestigationSetting
 from triage.report.attribution import write_attribution
 from triage.report.reproducer import write_reproducer
 
@@ -20,11 +21,11 @@ def investigation(
     run: NightRun,
     out: Path,
     seconds: float | None,
+    steps: Sequence[str],
     *,
     suite: tuple[Sequence[Path], Sequence[Path] | None],
     repo: Path | None,
     project: Path | None,
-    only_reduce: bool,
 ) -> Investigation:
     """Return the investigation of a night. seconds: its budget; suite: the paths of the command and its configs of suites."""
 
@@ -51,4 +52,4 @@ def investigation(
         project_file=project,
         failure_names=frozenset(failure_names()),
     )
-    return Investigation(setting, seconds, ["reduce"] if only_reduce else list(STEPS))
+    return Investigation(setting, seconds, steps)

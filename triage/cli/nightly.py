@@ -136,20 +136,21 @@ def nightly(
                 run.bench(_THRESHOLD, bench_seconds)
             if bisect:
                 run.phase = "bisects"
-                run.bisect(run.finder(repo, project), bench_seconds)
-            night = reports.write()
-            if out and (investigate or reduce):
-                from triage.cli.investigate import investigation
+                run.bisect_slower(run.finder(repo, project), bench_seconds)
+            if bisect or reduce or investigate:
+                from triage.cli.investigate import STEPS, investigation
 
-                run.phase = "investigation" if investigate else "reductions"
+                run.phase = "investigation" if investigate else "bisects" if bisect else "reductions"
+                steps = ["bisect", *(["narrow"] if repo else []), "confirm"] if bisect else []
+                steps = [*STEPS] if investigate else [*steps, *(["reduce"] if reduce else [])]
                 suite = paths, suite_config
-                steps = investigation(run, out, seconds, suite=suite, repo=repo, project=project, only_reduce=not investigate)
-                steps.open(run.night(), fresh=fresh)
-                reports.add = steps.added_to
+                work = investigation(run, out or Path(), seconds, steps, suite=suite, repo=repo, project=project)
+                work.open(run.night(), fresh=fresh)
+                reports.add = work.added_to
                 # The reports are rewritten after each step, so that they are complete whenever the run is killed.
-                for _ in steps.run():
+                for _ in work.run():
                     reports.write()
-                night = reports.write()
+            night = reports.write()
     store_night(night, out)
     publish(night, output, github=github)
     return exit_of(night)

@@ -68,14 +68,6 @@ class OriginFinder:
             return VersionRange()
         return versions_between(self.runner.registry, self.toolchain, self.releases[-1])
 
-    def find(self, case: Case, changed: Failure | None = None) -> list[Bisection]:
-        """Bisect a regression of a case, to the commit where there is a clone, and its fix where the newest release has one.
-
-        changed: the new failure of a case that failed in another way before.
-        """
-        regression, fix = self.find_change(case, changed), self.find_fix(case)
-        return [origin.bisection for origin in (regression, fix) if origin]
-
     def find_change(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
         """Bisect a regression, and with a clone the commits between the releases around it."""
         origin = self.bisect(case, changed)

@@ -194,6 +194,11 @@ class FailureCluster:
     """Path of the draft of an issue, relative to the folder of the report. It is rendered from this cluster, never read."""
     steps: list[StepResult] = field(default_factory=list)
 
+    @property
+    def is_investigated(self) -> bool:
+        """Whether more than its origin was searched for."""
+        return any(step.step == "reduce" for step in self.steps)
+
 
 @dataclass(frozen=True)
 class InvestigationSummary:

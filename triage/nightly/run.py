@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.engine import Engine
@@ -27,7 +25,6 @@ from triage.nightly.times import compile_times, run_times
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
-T = TypeVar("T")
 _SUSPICIOUS = 1.5  # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
 
@@ -167,27 +164,18 @@ class NightRun:
         self.scope = finder.scope
         return finder
 
-    def bisect(self, finder: OriginFinder, budget: float = 60.0) -> None:
-        """Find what introduced each regression, slower compile and slower run. budget: seconds to measure each candidate."""
-        self.phase = "bisects"
-        for result in list(self._results.values()):
-            case = self.case(result.case)
-            if result.counts:
-                found = self._guarded(case, partial(finder.find, case, result.changed_failure))
-                bisections = [found] if isinstance(found, Bisection) else found
-                self._results[case.name] = replace(result, bisections=bisections)
-                continue
-            rows = self._times.get(case.name, [])
+    def bisect_slower(self, finder: OriginFinder, budget: float = 60.0) -> None:
+        """Find what made compiles and runs slower. budget: seconds to measure each candidate."""
+        for name, rows in self._times.items():
             for number, row in enumerate(rows):
                 if row.verdict is Pace.SLOWER:
                     function = None if row.measured == "compile" else row.function or ""
-                    origin = self._guarded(case, partial(finder.find_slower, case, function, budget))
-                    rows[number] = replace(row, bisection=origin)
+                    rows[number] = replace(row, bisection=self._find_slower(finder, self.case(name), function, budget))
 
-    def _guarded(self, case: Case, bisect: Callable[[], T]) -> T | Bisection:
+    def _find_slower(self, finder: OriginFinder, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect one case. A defect of this program leaves that case without an answer, and the others with theirs."""
         try:
-            return bisect()
+            return finder.find_slower(case, function, budget)
         except (TriageError, OSError):
             raise
         except Exception as error:

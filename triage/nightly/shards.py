@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
@@ -11,7 +12,7 @@ from typing import TypeVar
 
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.nightly.result import FailureCluster, InvestigationSummary, Night
+from triage.nightly.result import FailureCluster, InvestigationSummary, Night, cluster_id
 from triage.toolchains.home import disk_errors
 
 T = TypeVar("T")
@@ -133,10 +134,22 @@ def _in_order(nights: Sequence[Night], of: Callable[[Night], list[T]]) -> list[T
 
 
 def _clusters(nights: Sequence[Night]) -> list[FailureCluster]:
-    """Join clusters with one signature. What was found out comes from the first shard that investigated it."""
-    joined: dict[str, FailureCluster] = {}
-    for cluster in _in_order(nights, lambda night: night.clusters):
-        known = joined.get(cluster.id, cluster)
-        better = known if known.steps or not cluster.steps else cluster
-        joined[cluster.id] = replace(better, cases=list(dict.fromkeys([*known.cases, *cluster.cases])))
-    return sorted(joined.values(), key=lambda cluster: (-len(cluster.cases), cluster.signature))
+    """Join clusters with one signature that came with the same revisions, as far as that is known.
+
+    What was found out comes from the first shard that found it out.
+    """
+    joined: dict[tuple[str, object], FailureCluster] = {}
+    found = _in_order(nights, lambda night: night.clusters)
+    for cluster in sorted(found, key=lambda cluster: cluster.culprit is None):
+        origin = cluster.culprit and (cluster.culprit.before, cluster.culprit.after)
+        keys = [key for key in joined if key[0] == cluster.signature and origin in (None, key[1])]
+        key = keys[0] if keys else (cluster.signature, origin)
+        known = joined.get(key, cluster)
+        joined[key] = replace(known, cases=list(dict.fromkeys([*known.cases, *cluster.cases])))
+    ordered = sorted(joined.values(), key=lambda cluster: (-len(cluster.cases), cluster.signature))
+    numbers = Counter[str]()
+    for at, cluster in enumerate(ordered):
+        numbers[cluster.signature] += 1
+        number = numbers[cluster.signature]
+        ordered[at] = replace(cluster, id=cluster_id(cluster.signature) + (f".{number}" if number > 1 else ""))
+    return ordered

@@ -63,7 +63,7 @@ def write_night(output: str, night: Night) -> None:
 
 def write_reports(night: Night, folder: Path) -> Night:
     """Write the reports and the drafts of issues below `folder`, each file atomically; return the night with their paths."""
-    clusters = [replace(each, issue=draft_path(each) if each.steps else None) for each in night.clusters]
+    clusters = [replace(each, issue=draft_path(each) if each.is_investigated else None) for each in night.clusters]
     paths = {name: str(folder / file) for name, file in FILES.items()}
     night = replace(night, reports=paths, clusters=clusters)
     with disk_errors(f"write the reports to {folder}"):

@@ -215,7 +215,7 @@ class Site:
             rows.append([Span(name, url=f"../case.html#{quote(name, safe='')}"), day(run.first), day(run.last), now])
         cases: list[Block] = [Heading(f"Cases ({len(life.rows)})"), Table(("case", "since", "last seen", "now"), rows)]
         drafts: list[Block] = []
-        if known and cluster.steps:
+        if known and cluster.is_investigated:
             draft = issue_markdown(cluster, nights[known.night], with_title=True)
             drafts.append(Details("Draft of an issue in Markdown", [Code(draft)]))
         kind, place = life.kind, _HASH.sub("input", (life.kind.location or "").rpartition("/")[2])
