@@ -14,8 +14,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import CasesOption, format_option, rev_option
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families
-from triage.lint.check import LintResult
-from triage.lint.check import lint as lint_case
+from triage.lint.check import LintResult, lint_case
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput
 from triage.report.formats import write_report

@@ -79,7 +79,7 @@ class LintResult:
         return list(dict.fromkeys(flag for linted in self.cases for flag in linted.flags))
 
 
-def lint(engine: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path) -> LintedCase:
+def lint_case(engine: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path) -> LintedCase:
     """Lint a case's program.
 
     `measured` adds a measurement of the solver's limit, which compiles. `shown` is the input as the user named it.

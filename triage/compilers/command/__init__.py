@@ -1,5 +1,1 @@
 """Any compiler behind a command: a package of the index with its dependencies, or a folder."""
-
-from triage.compilers.command.adapter import Command
-
-__all__ = ["Command"]

@@ -1,4 +1,4 @@
-"""Triton: its unpacked wheel, with a worker that compiles kernels ahead of time and needs neither a GPU nor torch."""
+"""Triton: its unpacked wheel, with a worker that compiles kernels ahead of time without a GPU or torch."""
 
 from triage.compilers.triton.adapter import Triton
 

@@ -95,7 +95,7 @@ class Triton(Compiler):
             if isinstance(answer, Untestable):
                 return answer
         options = ("--spec", json.dumps(spec, sort_keys=True), *(("--phase", case.phase) if case.phase else ()))
-        # Neither the user's site-packages nor any variable may decide what is imported.
+        # The user's site-packages and variables must not decide what is imported.
         launcher = (str(python), "-I", "-S", str(_WORKER))
         # The worker removes Triton's own variables, except those that the recipe names.
         env = {

@@ -109,7 +109,7 @@ class _Copy:
         self._owners: dict[str, Path] = {}
 
     def take(self, source: _PythonFile, name: str, line: int) -> None:
-        """Take what a name refers to that a line of the file reads."""
+        """Take the definitions of a name that a line of the file reads."""
         if (source.path, name) in self._taken:
             return
         self._taken.add((source.path, name))

@@ -19,8 +19,8 @@ _COUNTS = {"stride", "numel", "size", "dim", "element_size", "len", "int", "cdiv
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """An argument of a launch."""
+class HostValue:
+    """What host code passes to a kernel."""
 
     kind: str
     """int, float, bool, text, tensor or type."""
@@ -32,9 +32,9 @@ Names = Sequence[tuple[str, ast.expr]]
 """Names and what they are bound to; the first value of a name that can be read counts."""
 
 
-def arguments_passed(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> dict[str, Passed]:
+def arguments_passed(tree: ast.Module, kernel: str, parameters: Sequence[str]) -> dict[str, HostValue]:
     """Parameter -> what the first launch that shows it passes; also launch options such as `num_warps`."""
-    result: dict[str, Passed] = {}
+    result: dict[str, HostValue] = {}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)]
         launches = [call for call in calls if ast.unparse(call.func).partition("[")[0].rpartition(".")[2] == kernel]
@@ -43,7 +43,7 @@ def arguments_passed(tree: ast.Module, kernel: str, parameters: Sequence[str]) -
             positional = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
             keywords = [(word.arg, word.value) for word in call.keywords if word.arg]
             for parameter, argument in (*zip(parameters, positional, strict=False), *keywords):
-                if parameter not in result and (passed := read(argument, names)) is not None:
+                if parameter not in result and (passed := read_value(argument, names)) is not None:
                     result[parameter] = passed
     return result
 
@@ -69,27 +69,27 @@ def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:
     return {each.arg: node for each, node in pairs}
 
 
-def read(node: ast.expr, names: Names, depth: int = 0) -> Passed | None:
+def read_value(node: ast.expr, names: Names, depth: int = 0) -> HostValue | None:
     """What an expression of host code is, if its text shows it; of a list, its first element."""
     same: list[ast.expr] = []  # expressions that this one may be equal to
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
-            return Passed("text" if isinstance(value, str) else type(value).__name__, value)
+            return HostValue("text" if isinstance(value, str) else type(value).__name__, value)
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
-            return Passed("bool")
+            return HostValue("bool")
         case ast.BinOp(op=ast.Div()):
-            return Passed("float")
+            return HostValue("float")
         case ast.Attribute(attr=name, value=ast.Name(id="torch" | "tl" | "triton")) if name in TYPES:
-            return Passed("type", f"tl.{_OLD.get(name, name)}")
+            return HostValue("type", f"tl.{_OLD.get(name, name)}")
         case ast.Attribute(attr="dtype" | "shape" as name):
-            return Passed("type" if name == "dtype" else "int")
+            return HostValue("type" if name == "dtype" else "int")
         case ast.Call(func=function):
             callee = ast.unparse(function).rpartition(".")[2]
             types = [word.value for word in node.keywords if word.arg == "dtype"] + (node.args[:1] if callee == "to" else [])
-            element = read(types[0], names, _DEPTH) if types else None
+            element = read_value(types[0], names, _DEPTH) if types else None
             if element and element.kind == "type" and element.value:
-                return Passed("tensor", TYPES[str(element.value).removeprefix("tl.")])
-            return Passed("int") if callee in _COUNTS else None
+                return HostValue("tensor", TYPES[str(element.value).removeprefix("tl.")])
+            return HostValue("int") if callee in _COUNTS else None
         case ast.Name(id=name) if depth < _DEPTH:
             same += [value for each, value in names if each == name]
         case ast.BoolOp(values=values):
@@ -98,4 +98,4 @@ def read(node: ast.expr, names: Names, depth: int = 0) -> Passed | None:
             same += (first, second)
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             same += elements[:1]
-    return next((passed for passed in (read(each, names, depth + 1) for each in same) if passed), None)
+    return next((passed for passed in (read_value(each, names, depth + 1) for each in same) if passed), None)

@@ -111,7 +111,7 @@ def _attempt(start: KernelStart, compile_: Callable[[RecipeStart], Execution | N
 
 
 def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelGuess]:
-    """Other guesses, those that the message suggests first."""
+    """Yield other guesses, those that the message suggests first."""
     guess, message = attempt.start.guess, attempt.message
     near = computed_from((*attempt.names, *_UNBOUND.findall(message)), kernel) & guess.guessed
     refused = guess.guessed.intersection(attempt.names)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from triage.compilers.base import Constant
-from triage.compilers.triton.kernel_launch import Names, Passed, arguments_passed, assigned, defaults_of, read
+from triage.compilers.triton.kernel_launch import HostValue, Names, arguments_passed, assigned, defaults_of, read_value
 from triage.compilers.triton.kernel_uses import Uses, uses_of
 from triage.model.errors import BadInput
 
@@ -19,7 +19,7 @@ _NAMES_INDICES = re.compile(
 )
 _SWITCHES = ("USE_", "IS_", "HAS_", "STORE_", "OUTPUT_", "CAUSAL", "ALLOW_", "EVEN_", "ENABLE_", "SAVE_")
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
-_NOTHING = Passed("")  # host code shows nothing
+_NOTHING = HostValue("")  # host code shows nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _guess(host: ast.Module, kernel: ast.FunctionDef) -> KernelGuess:
             signature[name] = _type(name, annotation, shown, uses, element)
             guessed.add(name)
             continue
-        by_default = (read(default, ()) if default else None) or _NOTHING
+        by_default = (read_value(default, ()) if default else None) or _NOTHING
         values = (configured.get(name), shown.value if shown.kind != "tensor" else None, by_default.value)
         constexprs[name] = next((value for value in values if value is not None), None)
         if constexprs[name] is None and not isinstance(default, ast.Constant):
@@ -108,7 +108,7 @@ def _constant(name: str, kind: str, uses: Uses) -> Constant:
     return 2 if _NAMES_COUNT.search(name) else 64
 
 
-def _type(name: str, annotation: str, passed: Passed, uses: Uses, element: str) -> str:
+def _type(name: str, annotation: str, passed: HostValue, uses: Uses, element: str) -> str:
     if passed.kind == "tensor":
         return f"*{passed.value}:16"
     is_pointer = name in uses["pointers"] or annotation.strip("'\"").endswith("Tensor")
@@ -138,5 +138,5 @@ def _constants_of(config: ast.Call, names: Names) -> dict[str, Constant]:
     pairs: list[tuple[str | None, ast.expr]] = [(word.arg, word.value) for word in config.keywords]
     if config.args and isinstance(entries := config.args[0], ast.Dict):
         pairs += [(getattr(key, "value", None), value) for key, value in zip(entries.keys, entries.values, strict=True)]
-    found = [(name, read(value, names)) for name, value in pairs if name]
+    found = [(name, read_value(value, names)) for name, value in pairs if name]
     return {name: passed.value for name, passed in found if passed and passed.value is not None}

@@ -23,7 +23,7 @@ _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a ty
 
 
 def uses_of(kernel: ast.FunctionDef) -> Uses:
-    """The uses of a kernel's parameters."""
+    """Return what a kernel does with its parameters."""
     bound = _bindings_of(kernel)
     seen: dict[str, list[ast.expr]] = defaultdict(list)  # use -> expressions
     for node in ast.walk(kernel):

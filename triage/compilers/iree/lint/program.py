@@ -84,7 +84,7 @@ class LintProgram:
 
     @cached_property
     def declared(self) -> DeclaredDevices | None:
-        """The devices that options and module declare; None if neither mentions devices."""
+        """The devices that options and module declare; None if both mention none."""
         flags, own = declared_by(self.options), declared_in(self.module)
         if not flags.devices and not own.devices and flags.problem is None:
             return None
@@ -114,7 +114,7 @@ class LintProgram:
             yield from self.devices_in(self.module.aliases.get(alias, ""))
 
     def device(self, text: str | None) -> str | None:
-        """Return the device that an attribute names; None for none or several."""
+        """Return the device that an attribute names, if it names exactly one."""
         names = list(dict.fromkeys(self.devices_in(text))) if text else []
         return names[0] if len(names) == 1 else None
 

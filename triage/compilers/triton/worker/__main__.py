@@ -27,7 +27,7 @@ from .report import Ended, KernelReport, Mistaken, Unsupported, print_report
 
 
 def main() -> int:
-    """The exit status."""
+    """Compile a kernel and return the exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--phase")

@@ -48,7 +48,7 @@ def _print_stack_of_crash(address: int, library: str) -> None:
 
 
 def _facts_of(spec: dict[str, Any]) -> dict[str, Any]:
-    """What programs around a kernel ask about the GPU, so that their conditions choose the target's branches."""
+    """Answer what programs around a kernel ask about the GPU, so that they take the branches for the target."""
     is_cuda = spec["backend"] == "cuda"
     digits = spec["arch"] if is_cuda else "94"
     return {

@@ -21,7 +21,7 @@ class Specialised:
     hints: dict[str, dict[str, int]]
 
     def with_hint(self, hint: str, value: int) -> list[int]:
-        """Positions of the arguments that have it."""
+        """Return the positions of the arguments that have a hint."""
         return [self.names.index(name) for name, hints in self.hints.items() if hints.get(hint) == value]
 
 
@@ -47,7 +47,7 @@ def specialise(source: str, spec: dict[str, Any], language: Any) -> Specialised:
 
 
 def _find(source: str, spec: dict[str, Any]) -> Any:
-    """The kernel that is named, or the only one whose arguments are those of the recipe."""
+    """Return the named kernel, or the only one whose arguments are those of the recipe."""
     from triton.runtime.jit import JITFunction
 
     def bare(candidate: Any) -> Any:
@@ -72,7 +72,7 @@ def _find(source: str, spec: dict[str, Any]) -> Any:
 
 
 def _module(source: str) -> Any:
-    """The file, imported: Triton reads a function's text from the file that it came from."""
+    """Import the file: Triton reads a function's text from the file that it came from."""
     spec = importlib.util.spec_from_file_location("kernel_under_test", source)
     assert spec is not None
     assert spec.loader is not None

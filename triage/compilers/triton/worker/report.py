@@ -30,7 +30,7 @@ class KernelReport:
     """Watches the stages of one compile."""
 
     def __init__(self, phase: str | None) -> None:
-        """`phase`: the stage to end after; None for the last one."""
+        """`phase`: the stage to end after (default: the last one)."""
         self._phase = phase
         self._product: Any = None
         self._metrics: dict[str, float] = {}
