@@ -44,7 +44,7 @@ def line_of(text: str, part: str) -> int:
 
 
 def replaced(text: str, old: str, new: str) -> str:
-    assert text.count(old) >= 1, old
+    assert old in text, old
     return text.replace(old, new, 1)
 
 
@@ -87,38 +87,29 @@ def argument_without_affinity(n: int) -> Planted:
     return Planted(text.replace(before, bare), hip(n), line_of(text, name), "warning")
 
 
-def result_without_affinity(n: int) -> Planted:
+def _changed_results(n: int, change: Callable[[str], str]) -> Planted:
+    """A program whose last result is changed, in its text after `->`."""
     text = sharded(n, "--layers", "1", "--chain", "kv-cache", "--length", "2")
-    head = text.index("-> (") + 4
-    end = text.index(") {", head)
+    head, end = text.index("-> (") + 4, text.index(") {", text.index("-> ("))
     results = text[head:end].split(", ")
-    results[n - 1] = results[n - 1].partition(" {")[0]  # the cache of the last device
+    results[n - 1] = change(results[n - 1])  # the cache of the last device
     return Planted(text[:head] + ", ".join(results) + text[end:], hip(n), line_of(text, "  return "), "warning")
 
 
+def result_without_affinity(n: int) -> Planted:
+    return _changed_results(n, lambda result: result.partition(" {")[0])
+
+
 def result_elsewhere(n: int) -> Planted:
-    text = sharded(n, "--layers", "1", "--chain", "kv-cache", "--length", "2")
-    head = text.index("-> (")
-    text = text[:head] + replaced(text[head:], f"@__device_{n - 1}>", "@__device_0>")
-    return Planted(text, hip(n), line_of(text, "  return "), "warning")
+    return _changed_results(n, lambda result: replaced(result, f"@__device_{n - 1}>", "@__device_0>"))
 
 
 def transfer_to_where_it_is(n: int) -> Planted:
-    text = sharded(n, "--layers", "1")
-    kind = "tensor<1x64xf32>"
-    made, line = inserted(
-        text,
-        f"%back_0_{n - 1} =",
-        f"  %again = flow.tensor.transfer %outer_0_{n - 1} : {kind} to #hal.device.promise<@__device_{n - 1}>",
-    )
-    return Planted(
-        replaced(
-            made, f"%back_0_{n - 1} = flow.tensor.transfer %outer_0_{n - 1}", f"%back_0_{n - 1} = flow.tensor.transfer %again"
-        ),
-        hip(n),
-        line,
-        "advice",
-    )
+    target = f"tensor<1x64xf32> to #hal.device.promise<@__device_{n - 1}>"
+    again = f"  %again = flow.tensor.transfer %outer_0_{n - 1} : {target}"
+    made, line = inserted(sharded(n, "--layers", "1"), f"%back_0_{n - 1} =", again)
+    back = f"%back_0_{n - 1} = flow.tensor.transfer "
+    return Planted(replaced(made, f"{back}%outer_0_{n - 1}", f"{back}%again"), hip(n), line, "advice")
 
 
 def operands_apart(n: int) -> Planted:
@@ -126,19 +117,22 @@ def operands_apart(n: int) -> Planted:
     return Planted(text, hip(n), line_of(text, f"%inner_0_{n - 1} = "), "warning")
 
 
-def constant_on_a_device(n: int) -> Planted:
-    kind = f"tensor<64x{128 // n}xf32>"
-    weight = f"  %weight = arith.constant dense<0.5> : {kind}"
+def _weight(n: int, operation: str) -> tuple[str, int]:
+    """A program that multiplies with the weight that an operation makes, and the line of the operation."""
+    weight = f"  %weight = {operation} : tensor<64x{128 // n}xf32>"
     made, line = inserted(sharded(n, "--layers", "1"), f"%inner_0_{n - 1} =", weight)
-    text = replaced(made, f"ins(%x_0_{n - 1}, %up_0_{n - 1} ", f"ins(%x_0_{n - 1}, %weight ")
+    return replaced(made, f"ins(%x_0_{n - 1}, %up_0_{n - 1} ", f"ins(%x_0_{n - 1}, %weight "), line
+
+
+def constant_on_a_device(n: int) -> Planted:
+    text, line = _weight(n, "arith.constant dense<0.5>")
     return Planted(text, hip(n), line, "advice")
 
 
 def global_on_a_device(n: int) -> Planted:
-    kind = f"tensor<64x{128 // n}xf32>"
-    made, line = inserted(sharded(n, "--layers", "1"), f"%inner_0_{n - 1} =", f"  %weight = util.global.load @weight : {kind}")
-    text = replaced(made, f"ins(%x_0_{n - 1}, %up_0_{n - 1} ", f"ins(%x_0_{n - 1}, %weight ")
-    return Planted(f"util.global private @weight = dense<0.5> : {kind}\n{text}", hip(n), line + 1, "advice")
+    text, line = _weight(n, "util.global.load @weight")
+    head = f"util.global private @weight = dense<0.5> : tensor<64x{128 // n}xf32>\n"
+    return Planted(head + text, hip(n), line + 1, "advice")
 
 
 def _chain(kind: str) -> Callable[[int], Planted]:
