@@ -57,7 +57,9 @@ def guess_kernel(source: str, name: str | None = None, host: str | None = None) 
     outer = [each for each in kernels if each not in called] or list(kernels)
     if name is None and len(outer) > 1:
         raise BadInput(f"the file has several kernels; name one with --kernel: {', '.join(outer)}")
-    return _guess(ast.parse(host or source), kernels[name or outer[0]])
+    renamed = [(alias, value.id) for alias, value in assigned(tree.body) if isinstance(value, ast.Name)]
+    callees = kernels | {alias: kernels[each] for alias, each in renamed if each in kernels}
+    return _guess(ast.parse(host or source), kernels[name or outer[0]], callees)
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -65,12 +67,12 @@ def is_jit(decorator: ast.expr) -> bool:
     return ast.unparse(decorator).partition("(")[0] in ("triton.jit", "jit", "tl.jit")
 
 
-def _guess(host: ast.Module, kernel: ast.FunctionDef) -> KernelGuess:
+def _guess(host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) -> KernelGuess:
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
     defaults = defaults_of(kernel.args)
     passed = arguments_passed(host, kernel.name, [each.arg for each in parameters])
     configured = _configured(host, kernel.name)
-    uses = uses_of(kernel)
+    uses = uses_of(kernel, callees)
     element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of one type
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
@@ -116,6 +118,8 @@ def _type(name: str, annotation: str, passed: HostValue, uses: Uses, element: st
         return _SCALARS[annotation]
     if name in uses["of_indices"] or (is_pointer and _NAMES_INDICES.search(name)):
         return "*i32:16"
+    if name in uses["of_floats"]:
+        return "*fp32:16"
     if is_pointer or name.lower().endswith("ptr"):
         return f"*{element}:16"
     return _SCALARS.get(passed.kind, "i32" if name in uses["whole"] else "fp32")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 Uses = Mapping[str, set[str]]
 """Use -> parameters.
 
-`pointers` are addresses, `of_indices` pointers to integers, `whole` integers, `tested` conditions; `types`, `sizes` and `axes`
-are constexprs.
+`pointers` are addresses, `of_indices` and `of_floats` pointers to integers and 32-bit floats, `whole` integers, `tested`
+conditions; `types`, `sizes` and `axes` are constexprs.
 """
 Bindings = Mapping[str, Sequence[ast.expr]]
 """Name -> the values that a kernel binds to it. `p += n` binds `p + n`, whose first operand is still the address."""
@@ -19,11 +19,13 @@ _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance
 _ADDRESS = ("base", "pointer")  # keywords of these
 _LOOPS = ("range", "static_range", "arange", "cdiv")
 _SHAPING = (*_LOOPS, "zeros", "full", "reshape", "view", "broadcast_to", "make_block_ptr", "dot")
+_WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")  # only of 32-bit floats and wider
 _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
 
 
-def uses_of(kernel: ast.FunctionDef) -> Uses:
-    """Return what a kernel does with its parameters."""
+def uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) -> Uses:
+    """Return what a kernel, and the kernels that it calls, do with its parameters."""
+    callees = {name: callee for name, callee in callees.items() if callee is not kernel}
     bound = _bindings_of(kernel)
     seen: dict[str, list[ast.expr]] = defaultdict(list)  # use -> expressions
     for node in ast.walk(kernel):
@@ -38,13 +40,19 @@ def uses_of(kernel: ast.FunctionDef) -> Uses:
                 seen["whole"] += [left, *others]
             case ast.Call():
                 _see_call(node, seen)
+                if inner := callees.get(ast.unparse(node.func)):
+                    pairs = [*zip([each.arg for each in inner.args.args], node.args, strict=False)]
+                    pairs += [(word.arg, word.value) for word in node.keywords if word.arg]
+                    for use, names in uses_of(inner, callees).items():
+                        seen[use] += [value for name, value in pairs if name in names]
     uses = {use: {each.id for each in seen[use] if isinstance(each, ast.Name)} for use in ("types", "sizes", "axes", "tested")}
     uses["pointers"] = _names_of(_below(seen["pointers"], bound, _base_of))
     in_addresses = list(_below([*seen["pointers"], *seen["bounds"]], bound, _whole_parts_of))
     uses["whole"] = _names_of([*in_addresses, *_below(seen["whole"], bound, _whole_parts_of)]) - uses["pointers"]
-    in_integers = [*in_addresses, *_below(seen["bits"], bound, _whole_parts_of)]
-    loaded = [load.args[0] for load in in_integers if isinstance(load, ast.Call) and _is_load(load) and load.args]
-    uses["of_indices"] = _names_of(_below(loaded, bound, _base_of))
+    indices = _loaded([*in_addresses, *_below(seen["bits"], bound, _whole_parts_of)])
+    uses["of_indices"] = _names_of(_below([*indices, *seen["of_indices"]], bound, _base_of))
+    floats = _loaded(_below(seen["wide"], bound, _whole_parts_of))
+    uses["of_floats"] = _names_of(_below([*floats, *seen["of_floats"]], bound, _base_of)) - uses["of_indices"]
     return uses
 
 
@@ -57,6 +65,7 @@ def _see_call(call: ast.Call, seen: dict[str, list[ast.expr]]) -> None:
     seen["axes"] += [value for word, value in keywords.items() if word in ("axis", "dim")]
     seen["axes"] += call.args if callee in ("program_id", "num_programs") else []
     seen["bounds"] += call.args if callee in _LOOPS else []
+    seen["wide"] += call.args if callee in _WIDE else []
     if callee in _SHAPING:
         seen["sizes"] += [inner for value in call.args for inner in ast.walk(value) if isinstance(inner, ast.Name)]
     if callee in _MEMORY or callee.startswith("atomic_"):
@@ -124,3 +133,8 @@ def _whole_parts_of(node: ast.AST) -> Iterable[ast.AST]:
 def _is_load(node: ast.AST) -> bool:
     """Whether this reads memory; an atomic operation returns what was there."""
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].startswith(("load", "atomic_"))
+
+
+def _loaded(nodes: Iterable[ast.AST]) -> list[ast.expr]:
+    """The addresses that are read."""
+    return [node.args[0] for node in nodes if isinstance(node, ast.Call) and _is_load(node) and node.args]
