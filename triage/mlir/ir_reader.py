@@ -119,29 +119,21 @@ class LineSplitter:
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
-        self._carry = bytearray()
+        self._carry = b""
 
     def feed(self, data: bytes) -> None:
         """Take the next piece of the stream."""
-        first, *rest = data.split(b"\n")
-        self._carry += first
-        if rest:
-            self._flush()
-            *complete, last = rest
-            for line in complete:
-                self._on_line(_text(line))
-            self._carry += last
+        *complete, self._carry = (self._carry + data).split(b"\n")
+        for line in complete:
+            self._on_line(_text(line))
         if len(self._carry) > 2 * _MAX_LINE:
             self._carry = self._carry[: _MAX_LINE // 2] + self._carry[-_MAX_LINE // 2 :]
 
     def finish(self) -> None:
         """Report a last line without a line break."""
         if self._carry:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._on_line(_text(bytes(self._carry)))
-        self._carry.clear()
+            self._on_line(_text(self._carry))
+            self._carry = b""
 
 
 def _text(line: bytes) -> str:
