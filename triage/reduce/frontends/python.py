@@ -27,7 +27,6 @@ from triage.reduce.frontends.syntax_tree import (
     tree_of,
     undefined_reads,
     with_edits,
-    with_tree,
 )
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate
@@ -47,7 +46,7 @@ def python_frontend(case: Case) -> Frontend:
 
 def _open(path: Path) -> Sequence[PythonDocument]:
     tree = parse_program(path.read_bytes())
-    return () if tree is None else (PythonDocument(tree, checks_names=not undefined_reads(tree)),)
+    return () if tree is None else (PythonDocument(tree),)
 
 
 def drop_statements(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -69,11 +68,10 @@ def drop_statements(candidate: Candidate, test: InterestingnessTest) -> Candidat
 
 def _without(candidate: Candidate, dropped: set[ast.stmt]) -> Candidate | None:
     """Drop statements and those that need them. Return None when that drops the kernel."""
-    original = tree_of(candidate)
-    tree: ast.Module = edited(original, dict.fromkeys(dropped))
-    while (broken := undefined_reads(tree)) and not undefined_reads(original):
+    tree: ast.Module = edited(tree_of(candidate), dict.fromkeys(dropped))
+    while broken := undefined_reads(tree):
         tree = edited(tree, dict.fromkeys(broken))
-    smaller = with_tree(candidate, tree)
+    smaller = Candidate(PythonDocument(tree), candidate.case)
     return smaller if kernel_function(candidate) is None or kernel_function(smaller) is not None else None
 
 

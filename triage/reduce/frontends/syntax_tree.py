@@ -28,9 +28,8 @@ class PythonDocument(Document):
     suffix = "py"
     unit = "statement"
 
-    def __init__(self, tree: ast.Module, *, checks_names: bool) -> None:
-        """checks_names: whether a program that reads undefined names is invalid, because the original reads none."""
-        self.tree, self.checks_names = tree, checks_names
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
 
     @cached_property
     def content(self) -> bytes:
@@ -48,12 +47,13 @@ class PythonDocument(Document):
 
     def valid(self) -> bytes | None:
         """Accept what Python compiles, unless it reads undefined names. Starts no process."""
-        tree = parse_program(self.content)
-        return None if tree is None or (self.checks_names and undefined_reads(tree)) else self.content
+        return None if parse_program(self.content) is None else self.content
 
 
 def parse_program(content: bytes) -> ast.Module | None:
-    """Return the tree of a program; None when Python does not compile it, or nests expressions too deeply."""
+    """Return the tree of a program, or None when Python does not compile it, or it reads undefined names or nests expressions
+    too deeply.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the program's warnings are of no interest
         try:
@@ -64,7 +64,7 @@ def parse_program(content: bytes) -> ast.Module | None:
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST):
         if not level:
-            return tree
+            return None if undefined_reads(tree) else tree
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     return None
 
@@ -75,15 +75,9 @@ def tree_of(candidate: Candidate) -> ast.Module:
     return candidate.document.tree
 
 
-def with_tree(candidate: Candidate, tree: ast.Module, case: Case | None = None) -> Candidate:
-    """Return the candidate with another tree, and with another case if one is passed."""
-    assert isinstance(candidate.document, PythonDocument)
-    return Candidate(PythonDocument(tree, checks_names=candidate.document.checks_names), case or candidate.case)
-
-
 def with_edits(candidate: Candidate, edits: Edits, case: Case | None = None) -> Candidate:
     """Return the candidate with edits, and with another case if one is passed."""
-    return with_tree(candidate, edited(tree_of(candidate), edits), case)
+    return Candidate(PythonDocument(edited(tree_of(candidate), edits)), case or candidate.case)
 
 
 def kernel_function(candidate: Candidate) -> ast.FunctionDef | None:
