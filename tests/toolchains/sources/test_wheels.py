@@ -8,10 +8,12 @@ import pytest
 
 from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
+from triage.compilers.iree import Iree
 from triage.git_history import Timeline
-from triage.model.errors import Unobtainable
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.index import Index
 from triage.toolchains.install_cache import installed, is_intact, stored
+from triage.toolchains.registry import ToolchainRegistry
 from triage.toolchains.sources.wheels import Wheels
 from triage.toolchains.workspace import Workspace
 
@@ -105,3 +107,31 @@ def test_missing_and_damaged_nightlies_are_unobtainable(nightlies: Wheels, timel
         nightlies.obtain(gone)
     with pytest.raises(Unobtainable, match=r"iree-base-compiler 3\.5\.0rc20250603 .*invalid"):
         nightlies.obtain(damaged)
+
+
+@pytest.fixture
+def registry(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolchainRegistry:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "triage.yaml").write_text(
+        "name: iree\ncompiler: iree\ndistribution: iree-base-compiler\n"
+        f"nightlies: {{find-links: '{page(server)}', tags: 'iree-{{version}}'}}\n"
+    )
+    monkeypatch.chdir(project)
+    return ToolchainRegistry(tmp_path / "home", {"iree": Iree()})
+
+
+@pytest.mark.parametrize("text", ["nightly:2025-06-03", "nightly:20250603", "iree:nightly:2025-06-03"])
+def test_a_nightly_is_found_by_its_day_and_installed(registry: ToolchainRegistry, text: str) -> None:
+    ref = registry.resolve(text, "iree")
+    assert (ref.revision.name, ref.revision.date) == ("3.5.0rc20250603", "2025-06-03")
+    assert (ref.bring() / PROGRAM).read_bytes() == b"\x7fELF 20250603"
+
+
+def test_the_latest_nightly(registry: ToolchainRegistry) -> None:
+    assert registry.resolve("nightly:latest", "iree").revision.name == "3.5.0rc20250604"
+
+
+def test_a_day_without_a_nightly_gets_the_nearest_before(registry: ToolchainRegistry) -> None:
+    with pytest.raises(EnvironmentFailure, match=r"no nightly of 2025-07-01; .* 2025-06-04"):
+        registry.resolve("nightly:2025-07-01", "iree")
