@@ -14,10 +14,8 @@ WEIRD = [
     "tab\tand \\n and \x1b[31m",
     "ünï — 編譯器 🙂",
     "%H %x00 $(rm -rf /)",
-    "carriage\rreturn",
     "1\t2\tlooks/like/numstat.c",
     "b48a5955575cf8924ffc191f3b0804976e5738b9",
-    "-- --all",
     "two\nlines become one subject\n\nand a body",
 ]
 

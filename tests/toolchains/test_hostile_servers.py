@@ -74,9 +74,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", [*BROKEN_ARTIFACTS, "a gzip bomb", "a redirect to no address", "a rate limit that ends never"])
+@pytest.mark.parametrize("name", BROKEN_ARTIFACTS)
 def test_a_broken_list_of_artifacts_ends_with_exit_4(home: Path, server: HostileServer, clone: Path, name: str) -> None:
-    server.answers = {"/": (BROKEN_HTTP | BROKEN_ARTIFACTS)[name]}
+    server.answers = {"/": BROKEN_ARTIFACTS[name]}
     ends = ["--good", "commit:HEAD~2", "--bad", "commit:HEAD", "--repo", clone / "repo"]
     check_failure(call("bisect", clone / "case.yaml", "--project", clone / "project.yaml", *ends), server)
     assert len(server.paths) <= 500  # pages without end are not read
@@ -139,13 +139,3 @@ def test_no_other_host_gets_the_token(tmp_path: Path) -> None:
         assert github.tokens == ["Bearer secret"] * 2
         assert other.paths == ["/zip", "/file"]
         assert other.tokens == []
-
-
-def test_a_password_in_the_address_of_the_index_is_not_printed(
-    home: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIAGE_INDEX_URL", f"http://user:secret@{server.host}/simple/")
-    server.answers = {"/": http(b"null")}
-    done = call("toolchains", "list")
-    check_failure(done, server)
-    assert "secret" not in done.output

@@ -118,20 +118,6 @@ def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, err
     assert not stored(workspace.home)
 
 
-def test_submodules_follow_the_commit(history: History, workspace: Workspace, tmp_path: Path) -> None:
-    part = History.begin(tmp_path / "part")
-    shas = [part.commit(str(number), {"number": str(number)}) for number in range(2)]
-    history.commit("root")
-    history.git("submodule", "--quiet", "add", str(part.path), "third_party/part")
-    for sha in shas:
-        history.git("-C", "third_party/part", "checkout", "--quiet", sha)
-        history.commit(f"part {sha}")
-    timeline = Timeline(history.path)
-    mine = source(workspace, timeline, steps_of('cp -r third_party "$TRIAGE_OUT"', submodules=True))
-    numbers = [(mine.obtain(offer(mine, timeline, index)) / "third_party/part/number").read_text() for index in (2, 1)]
-    assert numbers == ["1", "0"]
-
-
 def test_stopping_ends_the_build(timeline: Timeline, workspace: Workspace) -> None:
     stop = threading.Event()
     mine = source(

@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[LoopbackIndex]:
 
 def publish(folder: Path) -> None:
     names = [path.name for path in sorted((folder / "wheels").glob("*.whl"))]
-    names += ["iree_base_runtime-3.5.0rc20250601-py3-none-any.whl", "iree-dist-3.5.0-linux.tar.xz"]
+    names += ["iree-dist-3.5.0-linux.tar.xz"]
     names += ["iree_base_compiler-3.5.0rc20250601-cp311-cp311-win_amd64.whl"]
     links = "\n".join(f"<a href=wheels/{name}>{name}</a><br>" for name in names)
     (folder / "links.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
@@ -135,3 +135,13 @@ def test_the_latest_nightly(registry: ToolchainRegistry) -> None:
 def test_a_day_without_a_nightly_gets_the_nearest_before(registry: ToolchainRegistry) -> None:
     with pytest.raises(EnvironmentFailure, match=r"no nightly of 2025-07-01; .* 2025-06-04"):
         registry.resolve("nightly:2025-07-01", "iree")
+
+
+def test_a_nightly_has_its_own_runtime(registry: ToolchainRegistry, server: LoopbackIndex) -> None:
+    for day in ("20250602", "20250603"):
+        make_wheel(server.folder / "wheels", f"3.5.0rc{day}", distribution="iree-base-runtime")
+    publish(server.folder)
+    ref = registry.resolve("3.5.0rc20250603", "iree")  # as reports name it
+    assert ref.bring("iree-base-runtime").name.startswith("iree-base-runtime-3.5.0rc20250603-")
+    with pytest.raises(Unobtainable, match=r"no iree-base-runtime 3\.5\.0rc20250604"):
+        registry.resolve("nightly:latest", "iree").bring("iree-base-runtime")
