@@ -144,6 +144,7 @@ class Checkout:
             listed = b""
         settings = [entry.partition("\n")[::2] for entry in listed.decode("utf-8", "replace").split("\0") if entry]
         env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
+        env["GIT_CEILING_DIRECTORIES"] = str(self.folder.parent)  # without its .git folder, no other repository is changed
         if not {"GIT_SSH", "GIT_SSH_COMMAND"} & os.environ.keys() and "core.sshcommand" not in dict(settings):
             env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10"
         count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
