@@ -117,7 +117,7 @@ class Checkout:
     def _git(self, *words: str) -> str:
         """Run git and return the beginning of what it printed. GitFailed when its exit code is not 0."""
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
-        self.log.write(f"$ {' '.join(command)}\n".encode())
+        self.log.write(f"$ git {' '.join(words)}\n".encode())
         execution = run_logged(
             command,
             self.log,

@@ -15,13 +15,10 @@ _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """`sha`: the commit, also of an annotated tag. `date`: ISO `YYYY-MM-DD` where the name contains one, such as
-    `iree-3.5.0rc20250604`.
-    """
+    """A tag of a commit, annotated or not."""
 
     name: str
     sha: str
-    date: str | None
 
 
 def read_tags(repository: Repository) -> dict[str, Tag]:
@@ -31,7 +28,7 @@ def read_tags(repository: Repository) -> dict[str, Tag]:
     for line in repository.ask("for-each-ref", form, "refs/tags").decode("utf-8", "replace").splitlines():
         kind, peeled_kind, sha, peeled, name = line.split(" ", 4)
         if "commit" in (kind, peeled_kind):
-            tags[name] = Tag(name, peeled or sha, day_in(name))
+            tags[name] = Tag(name, peeled or sha)
     return tags
 
 
@@ -112,11 +109,10 @@ class Links:
         return f"{self.web}/commit/{sha}"
 
     def pull(self, number: int) -> str:
-        word = "-/merge_requests" if "gitlab" in self.web else "pull"
-        return f"{self.web}/{word}/{number}"
+        return f"{self.web}/pull/{number}"
 
     def issue(self, number: int) -> str:
-        return f"{self.web}/{'-/' if 'gitlab' in self.web else ''}issues/{number}"
+        return f"{self.web}/issues/{number}"
 
     @property
     def slug(self) -> str:
