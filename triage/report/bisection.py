@@ -74,7 +74,7 @@ def _verdict(bisection: Bisection, title: str) -> str:
     if broke and changed and not bisection.undone:
         since = "failed in its last form since" if fixed else "fails as today since"
         steps = (("broke with", broke), (since, changed))
-        verdict = "; ".join(f"{verb} {_shown(step)} ({headline_text(step.failure, 70)})" for verb, step in steps)
+        verdict = "; ".join(f"{verb} {_shown(step, full=False)} ({headline_text(step.failure, 70)})" for verb, step in steps)
     elif bisection.status is Answer.CULPRIT:
         verdict = f"{verb} {revision_text(bisection.after)}"
     else:
@@ -84,8 +84,10 @@ def _verdict(bisection: Bisection, title: str) -> str:
     return verdict
 
 
-def _shown(step: Transition) -> str:
-    return revision_text(step.after) if step.answer is Answer.CULPRIT else _one_of(step.suspects)
+def _shown(step: Transition, *, full: bool = True) -> str:
+    if step.answer is Answer.CULPRIT:
+        return revision_text(step.after) if full else step.after.name
+    return _one_of(step.suspects)
 
 
 def _one_of(suspects: Sequence[Suspect]) -> str:

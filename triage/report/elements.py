@@ -147,7 +147,7 @@ def _together(recipe: str, names: Sequence[str]) -> str:
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
     family = Families().get(compiler or "")
-    return (family.title if family else "") or compiler or ""
+    return (family.title if family else "") or (compiler or "").rpartition(":")[2]
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:

@@ -1,72 +1,44 @@
-"""Report of `triage history`: each case's status across releases, and its changes."""
+"""Report of `triage history`: the states of each case across releases."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import groupby
 
-from triage.bisect.history import Histories, History, StatusChange
-from triage.execution.results import run_result
-from triage.model.case import Case
+from triage.bisect.history import Histories, History
+from triage.model.outcome import Status
 from triage.report.bisection import branch_facts
-from triage.report.document import Block, Bullets, Document, Facts, Heading, Inline, Paragraph, Span
-from triage.report.elements import cases_text, failure_text, plural
-from triage.report.runs import Row, letter_table
+from triage.report.document import Block, Document, Facts, Heading, Inline, Paragraph, Span
+from triage.report.elements import STYLES, cases_text, compiler_title, failure_text, plural
 
 
 def history_document(result: Histories) -> Document:
-    """Show a letter for each case and release, each change and failure, and how many compiles were needed."""
+    """Show the states of each case, those of cases that have the same once, and how many compiles were needed."""
     blocks: list[Block] = []
     for compiler in dict.fromkeys(history.about.compiler for history in result.cases):
         family = [history for history in result.cases if history.about.compiler == compiler]
-        versions = [place.name for place in family[0].places]
-        rows: dict[str, Row] = {}
-        for history in family:
-            probed = {probe.revision.name: run_result(probe) for probe in history.probes}
-            rows[history.case] = [probed.get(version) for version in versions]
-        blocks += letter_table(rows, versions)
         alike: dict[str, list[History]] = {}
         for history in family:
-            states = [(state.releases, state.failure and state.failure.signature) for state in history.states]
-            alike.setdefault(repr((list(map(_change_text, history.changes)), states)), []).append(history)
-        for group in alike.values():
-            blocks += _changes(group, versions)
-        untestable: dict[str, dict[str, list[Case]]] = {}
-        for history in family:
-            for state in history.states:
-                if state.status == "untestable" and state.reason:
-                    untestable.setdefault(state.reason, {}).setdefault(state.releases, []).append(history.about)
-        if untestable:
-            reasons: list[Inline] = []
-            for why, places in untestable.items():
-                where = "; ".join(
-                    f"{cases_text([case.name for case in cases])} on {releases}" for releases, cases in places.items()
-                )
-                reasons.append([why, Span(f" ({where})", "dim")])
-            blocks += [Heading("untestable", 3), Bullets(reasons)]
+            key = [(state.releases, state.status, state.failure and state.failure.signature) for state in history.states]
+            alike.setdefault(repr(key), []).append(history)
+        for group in sorted(alike.values(), key=lambda group: not group[0].changes):
+            blocks += [Heading(cases_text([history.case for history in group]), 3), Facts(_states(group[0]))]
         compiles = plural(sum(history.compiles for history in family), "compile")
-        pairs = plural(len(family) * len(versions), "pair")
-        probes = sum(len(history.probes) for history in family)
-        blocks.append(Paragraph(f"probed {probes} of {pairs} of case and version with {compiles}"))
+        pairs = plural(len(family) * len(family[0].places), "pair")
+        probes, title = sum(len(history.probes) for history in family), compiler_title(compiler)
+        blocks.append(Paragraph(Span(f"probed {probes} of {pairs} of case and {title} release with {compiles}", "dim")))
     if result.branches:
         blocks.append(Facts(branch_facts(result.branches)))
     return Document("History", blocks)
 
 
-def _changes(group: Sequence[History], versions: Sequence[str]) -> list[Block]:
-    """Return the changes and the failures of cases that have the same."""
-    history = group[0]
-    changes = sorted((*history.changes, *history.failure_changes), key=lambda change: versions.index(change.after.name))
-    failures = [
-        (state.releases, failure_text(state.failure)) for state in history.states if state.failure and state.status == "failed"
-    ]
-    if not changes and not failures:
-        return []
-    blocks: list[Block] = [Heading(cases_text([one.about.name for one in group]), 3)]
-    blocks += [Bullets([_change_text(change) for change in changes])] if changes else []
-    return [*blocks, Facts(failures)] if failures else blocks
-
-
-def _change_text(change: StatusChange) -> str:
-    sides = ((change.from_, change.from_failure), (change.to, change.to_failure))
-    old, new = (f"{status} ({failure.failure_class})" if failure else status for status, failure in sides)
-    return f"{change.before.name} -> {change.after.name}: {old} -> {new}"
+def _states(history: History) -> list[tuple[str, Inline]]:
+    """Return the releases of each state with what it is; neighbours that cannot be tested are one row."""
+    rows: list[tuple[str, Inline]] = []
+    for (status, _), group in groupby(
+        history.states, key=lambda state: (state.status, state.failure and state.failure.signature)
+    ):
+        first, *_, last = (*group,) * 2
+        releases = first.first if first.first == last.last else f"{first.first} .. {last.last}"
+        why = failure_text(last.failure) if last.failure and status == Status.FAILED else last.reason
+        rows.append((releases, [Span(status, STYLES[Status(status)]), f"  {why}" if why else ""]))
+    return rows

@@ -1,4 +1,4 @@
-"""Report of `triage run`, and the table of cases by versions."""
+"""Report of `triage run`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from triage.execution.results import RunResult, RunResults
-from triage.model.case import Case
-from triage.model.outcome import FAILING, Failure, Status
+from triage.model.outcome import Failure, Status
 from triage.report.document import Block, Document, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import STYLES, cases_text, compiler_title, failure_blocks, failure_text, plural
 from triage.report.junit import SuiteCase, junit_text
-
-_LETTERS = {"timeout": "T", "out-of-memory": "M"} | dict.fromkeys(("segfault", "assertion", "llvm-error"), "C")
-_LEGEND = "P passed  F failed  C crashed  T timed out  M out of memory  U untestable  X unexpected pass  . not probed"
-_WORDS_FIT = 4  # versions next to each other that leave room for words
 
 Row = Sequence[RunResult | None]
 
@@ -38,8 +33,7 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
         shown = [name for name in rows if name not in plain]
         shown.sort(key=lambda name: all(one is None or one.status is not Status.FAILED for one in rows[name]))
         if shown:
-            table = letter_table if len(versions) > _WORDS_FIT else _word_table
-            blocks += table({name: rows[name] for name in shown}, versions)
+            blocks.append(_table({name: rows[name] for name in shown}, versions))
         if plain:
             where = " and ".join(versions) if len(versions) <= 2 else f"all {len(versions)} toolchains"
             verb = plural(len(plain), "case passes", "cases pass")
@@ -50,15 +44,11 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
             groups.setdefault(one.failure.signature, []).append((one, one.failure))
     for group in groups.values():
         first, failure = group[0]
-        cases: dict[str, list[Case]] = {}
+        cases: dict[str, list[str]] = {}
         for one, _ in group:
-            cases.setdefault(one.toolchain.name, []).append(one.about)
+            cases.setdefault(one.toolchain.name, []).append(one.case)
         title = compiler_title(first.about.compiler)
-        blocks.append(
-            Heading(
-                "; ".join(f"{cases_text([case.name for case in where])} on {title} {name}" for name, where in cases.items()), 3
-            )
-        )
+        blocks.append(Heading("; ".join(f"{cases_text(names)} on {title} {name}" for name, names in cases.items()), 3))
         blocks += failure_blocks(failure, first.about.input.path, first.about.compiler)
     counts = Counter(one.status for one in result.results)
     spans = [Span(f"{counts[status]} {status.value}", STYLES[status]) for status in Status if counts[status]]
@@ -71,20 +61,14 @@ def _passes(result: RunResult | None) -> bool:
     return result is not None and result.status is Status.PASSED and not result.warnings
 
 
-def letter_table(rows: Mapping[str, Row], versions: Sequence[str]) -> list[Block]:
-    """Return a table with a letter for each case and version, and what the letters mean."""
-    cells: list[list[Inline]] = [[name, *map(_letter, row)] for name, row in rows.items()]
-    return [Table(["case", *_short_versions(versions)], cells), Paragraph(Span(_LEGEND, "dim"))]
-
-
-def _word_table(rows: Mapping[str, Row], versions: Sequence[str]) -> list[Block]:
+def _table(rows: Mapping[str, Row], versions: Sequence[str]) -> Table:
     cells: list[list[Inline]] = []
     for name, row in rows.items():
         cells.append([name, *map(_words, row)])
         if len(versions) == 1 and (one := row[0]):
             cost = "cached" if one.cached else f"{one.seconds:.1f} s  {one.peak_rss_mb:.0f} MiB"
             cells[-1].append(Span(cost, "dim"))
-    return [Table(["case", *versions, *(["cost"] if len(versions) == 1 else [])], cells)]
+    return Table(["case", *versions, *(["cost"] if len(versions) == 1 else [])], cells)
 
 
 def _words(result: RunResult | None) -> Inline:
@@ -98,24 +82,6 @@ def _words(result: RunResult | None) -> Inline:
     if result.warnings:
         words.append(Span(f"  warning: {result.warnings[0].headline}", "dim"))
     return [*words, " (from another machine)" if result.foreign else ""]
-
-
-def _letter(result: RunResult | None) -> Span:
-    """Return the letter of one result; an expected failure has a lower-case letter."""
-    if result is None:
-        return Span(".", "dim")
-    status, style = result.status, STYLES[result.status]
-    if result.failure and status in FAILING:
-        letter = _LETTERS.get(result.failure.failure_class, "F")
-        return Span(letter.lower() if status is Status.XFAIL else letter, style)
-    return Span({Status.PASSED: "P", Status.XPASS: "X"}.get(status, "U"), style)
-
-
-def _short_versions(versions: Sequence[str]) -> list[str]:
-    """Return `3.10` for 3.10.0 where no other version has the same minor number."""
-    minors = Counter(name.rpartition(".")[0] for name in versions)
-    alone = {name for name in versions if name.count(".") > 1 and minors[name.rpartition(".")[0]] == 1}
-    return [name.removesuffix(".0") if name in alone else name for name in versions]
 
 
 def run_junit(result: RunResults) -> str:

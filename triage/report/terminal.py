@@ -83,14 +83,13 @@ def _rendered(blocks: Sequence[doc.Block], width: int) -> Iterable[RenderableTyp
             case doc.Paragraph(shown):
                 yield inline(shown)
             case doc.Bullets(items):
-                for item in items:
-                    yield Padding(Text("• ").append_text(inline(item)), (0, 0, 0, 2))
+                yield _facts([("•", item) for item in items])
             case doc.Facts(rows):
                 yield _facts(rows)
             case doc.Table() as table:
                 yield from _table(table, width)
             case doc.Code(shown):
-                yield Padding(Text(shown.strip("\n")), (0, 0, 0, 4))
+                yield Text("\n".join(f"    {line}" for line in shown.strip("\n").split("\n")))  # no line is cut in a pipe
             case doc.Details(summary, inner):
                 yield Text(summary, style="dim")
                 yield from _rendered(inner, width)
@@ -106,17 +105,18 @@ def _table(table: doc.Table, width: int) -> Iterable[RenderableType]:
     if sum(words) > room:
         for row in table.rows:
             yield inline(row[shown[0]])
-            rest = Text("   ").join(
-                Text.assemble((table.columns[number], "dim"), " ", inline(row[number]))
-                for number in shown[1:]
-                if doc.plain_text(row[number]).strip()
-            )
-            yield Padding(rest, (0, 0, 0, 2))
+            rest: list[str | doc.Span] = []
+            for number in shown[1:]:
+                if doc.plain_text(row[number]).strip():
+                    rest += ["   " * bool(rest), doc.Span(table.columns[number], "dim"), " ", *doc.spans(row[number])]
+            yield _facts([("", rest)])
         return
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(table.columns))
-    for place, number in enumerate(shown):  # names and flags in the first column are copied: they are not broken
-        first = max(words[0], min(lines[0], room - sum(lines[1:]))) if place == 0 else None
-        grid.add_column(table.columns[number], overflow="fold", width=first)
+    spare = room - sum(words)
+    for number, word, line in zip(shown, words, lines, strict=True):  # no word is broken: names and flags are copied
+        more = min(line - word, spare)
+        spare -= more
+        grid.add_column(table.columns[number], overflow="fold", width=word + more)
     for row in table.rows:
         grid.add_row(*(inline(row[number]) for number in shown))
     yield grid
