@@ -7,7 +7,6 @@ kept next to the text, so that a message can explain it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,7 @@ class Written(str):
     """A scalar as written in the file, without quotes."""
 
     __slots__ = ("kind",)
-    kind: str
-    """Its YAML 1.1 type: str, int, float, bool, timestamp."""
+    kind: str  # its YAML 1.1 type: str, int, float, bool, timestamp
 
     def __new__(cls, text: str, kind: str = "str") -> Written:
         """Mark the text with a type."""
@@ -53,13 +51,10 @@ class ConfigDocument:
 
     path: str
     root: yaml.Node
-    data: Any = None
-    """dict, list, Written, or None for an empty value."""
+    data: Any = None  # dict, list, Written, or None for an empty value
     problems: list[Problem] = field(default_factory=list)
-    nulls: bool = False
-    """Whether `null` is a value, as in JSON."""
-    size: int = 0
-    """How many values the data has."""
+    nulls: bool = False  # whether `null` is a value, as in JSON
+    size: int = 0  # how many values the data has
 
     def problem(self, loc: Loc, message: str, *, at_key: bool = False) -> Problem:
         """Return a problem at the value or the key of `loc`. Parts that are not in the file are skipped."""
@@ -78,10 +73,6 @@ class ConfigDocument:
         """Return the problems by position, each once."""
         return sorted(dict.fromkeys(self.problems), key=lambda problem: (problem.line or 0, problem.column or 0))
 
-    def texts(self) -> Iterator[tuple[Loc, Written]]:
-        """Yield every scalar with its location, in the file's order."""
-        yield from _texts(self.data, ())
-
     def _entry(self, loc: Loc) -> tuple[yaml.Node, yaml.Node, Loc]:
         """The nodes of a key and its value, twice the same node for an entry of a list; and the parts that are there."""
         key = value = self.root
@@ -95,14 +86,6 @@ class ConfigDocument:
             if entries:
                 (key, value), known = entries[0], (*known, part)
         return key, value, known
-
-
-def _texts(data: Any, loc: Loc) -> Iterator[tuple[Loc, Written]]:
-    if isinstance(data, Written):
-        yield loc, data
-    elif isinstance(data, dict | list):
-        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _texts(value, (*loc, key))
 
 
 def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocument:
@@ -143,18 +126,18 @@ def read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            message = "the file is too big; it may have 1 MiB."
+        elif b"\0" in data:
+            message = "this is a binary file (it has NUL bytes), not text in UTF-8."
+        else:
+            return data.decode("utf-8-sig")
     except OSError as error:
-        raise BadFiles([Problem(str(path), None, None, why_unreadable(path, error))]) from error
-    if len(data) > MAX_BYTES:
-        raise BadFiles([Problem(str(path), None, None, "the file is too big; it may have 1 MiB.")])
-    if b"\0" in data:
-        raise BadFiles([Problem(str(path), None, None, "this is a binary file (it has NUL bytes), not text in UTF-8.")])
-    try:
-        return data.decode("utf-8-sig")
+        message = why_unreadable(path, error)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"line {line} is not UTF-8 (byte 0x{data[error.start]:02x}); save the file as UTF-8 text."
-        raise BadFiles([Problem(str(path), None, None, message)]) from error
+    raise BadFiles([Problem(str(path), None, None, message)])
 
 
 def why_unreadable(path: Path, error: OSError | ValueError) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles, BadInput
 from triage.model.execution import Limits
-from triage.recipes.document import ConfigDocument, Written, parse_document, read_document, read_text
+from triage.recipes.document import ConfigDocument, Loc, Written, parse_document, read_document, read_text
 from triage.recipes.expectations import label_of
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.files import FILE, MAX_CASES, Setting, is_pattern, locate, matching, recipe_files
@@ -187,10 +187,19 @@ def _fill(data: Any, choice: Mapping[str, str]) -> Any:
     return Written(_PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data))
 
 
+def _texts(data: Any, loc: Loc) -> Iterator[tuple[Loc, Written]]:
+    """Every scalar with its location, in the file's order."""
+    if isinstance(data, Written):
+        yield loc, data
+    elif isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _texts(value, (*loc, key))
+
+
 def _check_placeholders(document: ConfigDocument, keys: Collection[str] | None, sections: Sequence[str]) -> None:
     """Report placeholders that are not matrix keys or are outside of the sections, and matrix keys that nothing uses."""
     used: set[str] = set()
-    for loc, text in document.texts():
+    for loc, text in _texts(document.data, ()):
         if "${" not in text:
             continue
         if not loc or loc[0] not in sections or (loc[0] == "flags" and loc[-1] in {"since", "until"}):
