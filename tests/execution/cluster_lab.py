@@ -126,33 +126,26 @@ class Lab:
         path.write_text(RECIPE.replace("NAMES", ", ".join(names)))
         return path
 
-    def start_triage(self, *words: object, home: str = "client", first: str = "", **env: str) -> subprocess.Popen[str]:
-        """Start a command that uses the cluster. first: Python that runs before it."""
-        command = [sys.executable, "-c", f"{first}from triage.cli import main; main()", *map(str, words), "--format", "json"]
+    def start_triage(self, *words: object, home: str = "client", **env: str) -> subprocess.Popen[str]:
+        """Start a command that uses the cluster."""
+        command = [sys.executable, "-c", "from triage.cli import main; main()", *map(str, words), "--format", "json"]
         place = {"TRIAGE_HOME": str(self.folder / f"home-{home}"), "TRIAGE_EXECUTOR": f"dask:{self.address}"}
         pipes: dict[str, Any] = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, env=os.environ | place | env, cwd=self.folder, **pipes)
 
-    def triage(self, *words: object, home: str = "client", **env: str) -> tuple[int, dict[str, Any]]:
-        """Run a command and return its exit code and its answer."""
-        return self.ended(self.start_triage(*words, home=home, **env))
-
-    def ended(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
-        """Wait for a command and return its exit code and its answer."""
+    def ended(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
+        """Wait for a command; return its exit code, its answer, and what was printed to stderr."""
         stdout, stderr = process.communicate(timeout=PATIENCE)
-        print(stderr)
-        return process.returncode, json.loads(stdout or "{}")
+        return process.returncode, json.loads(stdout or "{}"), stderr
 
-    def client(self, *names: str, first: str = "", **env: str) -> subprocess.Popen[str]:
-        """Start `triage run` for these inputs. first: Python that runs before it."""
-        return self.start_triage("run", self.recipe(*names), "-t", f"path:{self.toolchain}", "-q", first=first, **env)
+    def client(self, *names: str, **env: str) -> subprocess.Popen[str]:
+        """Start `triage run` for these inputs."""
+        return self.start_triage("run", self.recipe(*names), "-t", f"path:{self.toolchain}", "-q", **env)
 
     def answer(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
         """Return the exit code, the results by input, and what was printed to stderr."""
-        stdout, stderr = process.communicate(timeout=PATIENCE)
-        print(stderr)
-        results = json.loads(stdout)["results"] if stdout else []
-        return process.returncode, {result["case"].rpartition("=")[2].rstrip("]"): result for result in results}, stderr
+        code, answer, stderr = self.ended(process)
+        return code, {result["case"].rpartition("=")[2].rstrip("]"): result for result in answer.get("results", ())}, stderr
 
     def run(self, *names: str) -> tuple[int, dict[str, Any], str]:
         return self.answer(self.client(*names))

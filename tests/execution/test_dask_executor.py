@@ -106,7 +106,8 @@ def test_a_scheduler_that_goes_away_ends_the_command(lab: Lab) -> None:
 def reduced(lab: Lab, home: str, executor: str | None = None) -> dict[str, bytes]:
     """Reduce the input `large`, and return the files of its reproducer."""
     out, env = lab.folder / f"out-{home}", {"TRIAGE_EXECUTOR": executor} if executor else {}
-    code, answer = lab.triage("reduce", lab.recipe("large"), "-t", f"path:{lab.toolchain}", "--out", out, home=home, **env)
+    words = ("reduce", lab.recipe("large"), "-t", f"path:{lab.toolchain}", "--out", out)
+    code, answer, _ = lab.ended(lab.start_triage(*words, home=home, **env))
     assert (code, answer["status"], answer["program"]) == (0, "reduced", "this must fail\n")
     return {path.name: path.read_bytes() for path in Path(lab.folder, answer["reproducer"]).iterdir()}
 
@@ -126,7 +127,7 @@ def test_reduce_on_workers_writes_the_reproducer_that_it_writes_here(lab: Lab) -
     workers = {call[1] for call in lab.calls()[calls:]}
     assert len(workers) == 2, "both workers compile, and the client does not"
     for name in ("first", "second"):
-        left = list((lab.folder / f"home-{name}" / "delivered").rglob("*.txt"))
+        left = list((lab.folder / f"home-{name}" / "scratch").iterdir())
         assert not left, "inputs are removed"
 
 

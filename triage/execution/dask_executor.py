@@ -27,14 +27,13 @@ from triage.execution.cache import Record, parse_record, record_json
 from triage.execution.engine import Engine, open_engine
 from triage.execution.process import StopSignal
 from triage.execution.run_task import RunTask
-from triage.execution.scratch import Scratch
 from triage.execution.task import Naming, Task, by_key
 from triage.model.case import Case, Input, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.execution import utf8
 from triage.model.outcome import Cause, Probe, Untestable
-from triage.toolchains.home import disk_errors, open_home, write_whole
+from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
@@ -302,46 +301,48 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
         try:
             if versions() != self.client:
                 raise EnvironmentFailure(f"it has {versions()}, the client {self.client}")
-            with Scratch(open_home() / "delivered").folder() as folder:
-                return self._records(parcel, contents, folder)
+            engine = self._engine(parcel)
+            with engine.maker.scratch.folder() as folder:
+                return _records(engine, parcel, contents, folder)
         except (TriageError, OSError) as error:
             raise NotMade(self._address, str(error) or "stopped") from None
 
-    def _records(self, parcel: Parcel, contents: Sequence[bytes], folder: Path) -> tuple[str, ...]:
-        places: dict[Path, Path] = {}
-        with disk_errors("keep the input of a job"):
-            for number, (path, content) in enumerate(zip(parcel.files, contents, strict=True)):
-                places[path] = folder / str(number) / path.name
-                write_whole(places[path], content)
-        case = _with_paths(parcel.case, lambda path: places.get(path) or _shared(path))
-        engine = self._engine(parcel, case)
-        toolchain = engine.registry.obtain(engine.registry.resolve(parcel.rev, parcel.family))
-        if toolchain.identity != parcel.identity:
-            other = f"{toolchain.identity[:12]}, the client {parcel.identity[:12]}"
-            raise EnvironmentFailure(f"its {parcel.rev} has other bytes: {other}")
-        task = engine.planner.plan(case, toolchain)
-        if isinstance(task, Probe):
-            assert isinstance(task.outcome, Untestable)
-            raise EnvironmentFailure(task.outcome.reason)
-        task = replace(task, variant=parcel.variant, naming=parcel.naming)
-        if task.key != parcel.key:
-            raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
-        records = engine.maker.make(task, _Released(get_worker()))
-        probe = task.probe(by_key(*records).get, cached=False)
-        if probe and isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
-            raise EnvironmentFailure(probe.outcome.reason)
-        texts = [record_json(record) for record in records]
-        for there, here in places.items():
-            texts = [text.replace(_quoted(here), _quoted(there)) for text in texts]
-        return tuple(texts)
-
-    def _engine(self, parcel: Parcel, case: Case) -> Engine:
+    def _engine(self, parcel: Parcel) -> Engine:
         """Return the engine for a job's family; families that recipes describe have one each."""
-        key = f"{parcel.family}\0{case.spec!r}" if ":" in parcel.family or "@" in parcel.family else ""
+        key = f"{parcel.family}\0{parcel.case.spec!r}" if ":" in parcel.family or "@" in parcel.family else ""
         with self._lock:
             if key not in self._opened:
-                self._opened[key] = self._closing.enter_context(open_engine([case], jobs=1))
+                self._opened[key] = self._closing.enter_context(open_engine([parcel.case]))
             return self._opened[key]
+
+
+def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: Path) -> tuple[str, ...]:
+    """Make a task with files in a folder; return its records as JSON, with the client's paths."""
+    places: dict[Path, Path] = {}
+    with disk_errors("keep the input of a job"):
+        for number, (path, content) in enumerate(zip(parcel.files, contents, strict=True)):
+            places[path] = folder / str(number) / path.name
+            write_whole(places[path], content)
+    case = _with_paths(parcel.case, lambda path: places.get(path) or _shared(path))
+    toolchain = engine.registry.obtain(engine.registry.resolve(parcel.rev, parcel.family))
+    if toolchain.identity != parcel.identity:
+        other = f"{toolchain.identity[:12]}, the client {parcel.identity[:12]}"
+        raise EnvironmentFailure(f"its {parcel.rev} has other bytes: {other}")
+    task = engine.planner.plan(case, toolchain)
+    if isinstance(task, Probe):
+        assert isinstance(task.outcome, Untestable)
+        raise EnvironmentFailure(task.outcome.reason)
+    task = replace(task, variant=parcel.variant, naming=parcel.naming)
+    if task.key != parcel.key:
+        raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
+    records = engine.maker.make(task, _Released(get_worker()))
+    probe = task.probe(by_key(*records).get, cached=False)
+    if probe and isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
+        raise EnvironmentFailure(probe.outcome.reason)
+    texts = [record_json(record) for record in records]
+    for there, here in places.items():
+        texts = [text.replace(_quoted(here), _quoted(there)) for text in texts]
+    return tuple(texts)
 
 
 def _shared(path: Path) -> Path:
