@@ -76,14 +76,14 @@ class Scheduler:
         waiting, running = list(jobs), dict[Future[Probe], float]()
         try:
             while waiting or running:
-                for job in self._startable(waiting, fetched, running):
+                for job, needed in self._startable(waiting, fetched, running):
                     waiting.remove(job)
                     try:
                         toolchain = fetched[key_of_ref(job.ref)].result()
                     except EnvironmentFailure as error:
                         yield _unobtainable(job, error)
                         continue
-                    running[workers.submit(self.probe, job, toolchain)] = self.reservation(job.case)
+                    running[workers.submit(self.probe, job, toolchain)] = needed
                 awaited: list[Future[Any]] = [*running, *(future for future in fetched.values() if not future.done())]
                 wait(awaited, return_when=FIRST_COMPLETED)
                 for future in [future for future in running if future.done()]:
@@ -102,15 +102,16 @@ class Scheduler:
         waiting: Sequence[ProbeJob],
         fetched: Mapping[tuple[str, str], Future[Toolchain]],
         running: Mapping[Future[Probe], float],
-    ) -> Iterator[ProbeJob]:
-        """Yield the jobs to start now, in order. `running` grows meanwhile."""
+    ) -> Iterator[tuple[ProbeJob, float]]:
+        """Yield the jobs to start now, in order, with the MiB to set aside. `running` grows meanwhile."""
         for job in list(waiting):
             if len(running) >= self.jobs:
                 return
             if not fetched[key_of_ref(job.ref)].done():
                 continue
-            if not running or sum(running.values()) + self.reservation(job.case) <= self.memory_mb:
-                yield job
+            needed = self.reservation(job.case)
+            if not running or sum(running.values()) + needed <= self.memory_mb:
+                yield job, needed
 
 
 def _unobtainable(job: ProbeJob, error: EnvironmentFailure) -> Probe:
