@@ -150,9 +150,9 @@ def judged_by_time(
     """
     if metric == Metric.RUN_SECONDS:
         with run_time_judge(runner, case, ends, function=function, ratio=threshold, budget=budget) as judge:
-            yield runner.with_threshold(judge)
+            yield runner.with_threshold(judge.judge)
     else:
-        yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold=threshold, budget=budget))
+        yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold=threshold, budget=budget).judge)
 
 
 def slower_kernel(runner: Engine, case: Case, ends: tuple[ToolchainRef, ToolchainRef], budget: float) -> str | None:

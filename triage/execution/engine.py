@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
@@ -50,11 +49,8 @@ _LARGEST_DOWNLOAD = 1 << 38  # bytes of a file of weights
 _USABLE = 0.9  # share of the available memory
 
 
-class RunJudge(Protocol):
-    """Judges the program that a compile wrote, which is run anew for each probe."""
-
-    def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
-        """Return the probe of a compile as the run of its program judges it."""
+RunJudge = Callable[[Probe, ToolchainRef], Probe]
+"""Judges the program that a compile wrote, which is run anew for each probe."""
 
 
 class Engine:
@@ -306,7 +302,7 @@ class Engine:
                 probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
             if isinstance(threshold, MetricThreshold):
                 return threshold.read(probe, lambda: self.probe_on(case, toolchain, fresh=True, here=True))
-            return threshold.judge(replace(probe, case=case), job.ref) if threshold else probe
+            return threshold(replace(probe, case=case), job.ref) if threshold else probe
         except (TriageError, OSError):
             raise
         except Exception as error:
