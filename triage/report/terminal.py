@@ -95,13 +95,13 @@ def _rendered(blocks: Sequence[doc.Block], width: int) -> Iterable[RenderableTyp
                 yield from _rendered(inner, width)
 
 
-def _table(table: doc.Table, width: int) -> Iterable[RenderableType]:
+def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
     """Yield a table, or a line for each row where not even the longest words of all columns fit next to each other."""
     shown = doc.shown_columns(table)
     columns = [[table.columns[number], *(doc.plain_text(row[number]) for row in table.rows)] for number in shown]
     words = [max(len(word) for text in column for word in [*text.split(), ""]) for column in columns]
     lines = [max(len(line) for text in column for line in [*text.splitlines(), ""]) for column in columns]
-    room = width - 2 * (len(shown) - 1)
+    room = available - 2 * (len(shown) - 1)
     if sum(words) > room:
         for row in table.rows:
             yield inline(row[shown[0]])
@@ -112,11 +112,13 @@ def _table(table: doc.Table, width: int) -> Iterable[RenderableType]:
             yield _facts([("", rest)])
         return
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(table.columns))
-    spare = room - sum(words)
-    for number, word, line in zip(shown, words, lines, strict=True):  # no word is broken: names and flags are copied
-        more = min(line - word, spare)
-        spare -= more
-        grid.add_column(table.columns[number], overflow="fold", width=word + more)
+    widths, spare = dict(zip(shown, words, strict=True)), room - sum(words)  # no word is broken: names and flags are copied
+    needs = sorted((line - word, number) for number, line, word in zip(shown, lines, words, strict=True))
+    for left, (need, number) in zip(range(len(needs), 0, -1), needs, strict=True):
+        widths[number] += min(need, spare // left)
+        spare -= min(need, spare // left)
+    for number, width in widths.items():
+        grid.add_column(table.columns[number], overflow="fold", width=width)
     for row in table.rows:
         grid.add_row(*(inline(row[number]) for number in shown))
     yield grid
