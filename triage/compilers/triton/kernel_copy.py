@@ -91,7 +91,6 @@ def _bound_name(alias: ast.alias) -> str:
 
 
 def _is_available(statement: Import) -> bool:
-    """Whether a toolchain's environment can import this."""
     if isinstance(statement, ast.ImportFrom):
         return not statement.level and (statement.module or "").partition(".")[0] in _PRESENT
     return all(node.name.partition(".")[0] in _PRESENT for node in statement.names)
@@ -145,9 +144,8 @@ class _Copy:
 
     def _text_of(self, source: _PythonFile, statement: ast.stmt) -> str:
         """The statement without imports from the package and decorators that tune a kernel; what it uses is taken."""
-        text = ast.get_source_segment(source.text, statement) or ""  # of a function without its decorators
         decorators = [f"@{ast.unparse(node)}" for node in getattr(statement, "decorator_list", []) if is_jit(node)]
-        text = "\n".join([*decorators, text])
+        text = "\n".join([*decorators, ast.get_source_segment(source.text, statement) or ""])  # the latter without decorators
         free = _names_read(text)
         for node in ast.walk(statement):
             if isinstance(node, Import) and any(source.file_of(node, _bound_name(alias)) for alias in node.names):

@@ -54,23 +54,19 @@ def assigned(statements: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
         match statement:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
                 yield from zip(map(ast.unparse, targets), getattr(value, "elts", [value] * len(targets)), strict=False)
-            case (
-                ast.Assign(targets=[target], value=ast.expr() as value)
-                | ast.AnnAssign(target=target, value=ast.expr() as value)
-            ):
+            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 yield ast.unparse(target), value
 
 
 def defaults_of(arguments: ast.arguments) -> dict[str, ast.expr]:
     """Parameter -> its default."""
-    positional = [*arguments.posonlyargs, *arguments.args][::-1]
-    pairs = [*zip(positional, arguments.defaults[::-1], strict=False)]
-    pairs += [(each, node) for each, node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if node]
-    return {each.arg: node for each, node in pairs}
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][::-1]
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return dict(zip(names, arguments.defaults[::-1], strict=False)) | {each.arg: node for each, node in keywords if node}
 
 
 def read_value(node: ast.expr, names: Names, depth: int = 0) -> HostValue | None:
-    """What an expression of host code is, if its text shows it; of a list, its first element."""
+    """What an expression of host code is, if its text shows it; of a list, an element."""
     same: list[ast.expr] = []  # expressions that this one may be equal to
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
@@ -92,10 +88,8 @@ def read_value(node: ast.expr, names: Names, depth: int = 0) -> HostValue | None
             return HostValue("int") if callee in _COUNTS else None
         case ast.Name(id=name) if depth < _DEPTH:
             same += [value for each, value in names if each == name]
-        case ast.BoolOp(values=values):
-            same += reversed(values)
         case ast.IfExp(body=first, orelse=second):
             same += (first, second)
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            same += elements[:1]
+        case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
+            same += values
     return next((passed for passed in (read_value(each, names, depth + 1) for each in same) if passed), None)

@@ -17,12 +17,9 @@ from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import KernelGuess, guess_kernel
 from triage.compilers.triton.kernel_uses import computed_from
 from triage.model.case import Target
-from triage.model.errors import BadInput
 from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
 
-_CORRECTIONS = 2
-_STAGES = re.compile(r'^triage: \{"stage"', re.MULTILINE)
 _REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
 # No other value helps: the release lacks what the kernel uses.
 _LACKING = re.compile(r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module named|cannot import name")
@@ -52,11 +49,8 @@ class TritonRecipes(RecipeFromInput):
         target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
         start = KernelStart(family="triton", input=source, target=target, guess=guess)
         if not is_standalone(source, text):
-            place = recipe.with_suffix(".py")
-            if place.exists():
-                raise BadInput(f"{place} exists already; the kernel would be copied there. Nothing was changed")
             copied, problems = copy_kernel(source, text, guess.name)
-            start = replace(start, input=place, copied=copied, notes=problems)
+            start = replace(start, input=recipe.with_suffix(".py"), copied=copied, notes=problems)
             # The copy has functions of other files, the original has launches.
             guess = guess_kernel(copied, guess.name, host=text) or guess
         return _with(start, guess)
@@ -73,7 +67,7 @@ class TritonRecipes(RecipeFromInput):
         kernels = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
         kernel = next(node for node in kernels if node.name == best.start.guess.name)
         seen = [best.start.guess]
-        for _ in range(_CORRECTIONS):
+        for _ in range(2):
             guess = next((each for each in _corrections(kernel, best) if each not in seen), None)
             if best.passed or guess is None or _LACKING.search(best.message):
                 break
@@ -106,7 +100,7 @@ def _attempt(start: KernelStart, compile_: Callable[[RecipeStart], Execution | N
         return None
     refused = _REFUSED.search(execution.stdout.text)
     place: dict[str, Any] = json.loads(refused[1])["refused"] if refused else {"line": 0, "names": []}
-    progress = len(_STAGES.findall(execution.stdout.text)), place["line"]
+    progress = execution.stdout.text.count('triage: {"stage"'), place["line"]
     return _Attempt(start, execution.ok, progress, tuple(place["names"]), execution.stderr.last_line or "timeout")
 
 

@@ -90,8 +90,8 @@ def _guess(host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.
         if constexprs[name] is None and not isinstance(default, ast.Constant):
             guessed.add(name)
             constexprs[name] = _constant(name, shown.kind, uses)
-    options = {word: configured.get(word) or passed.get(word, _NOTHING).value for word in ("num_warps", "num_stages")}
-    options = {word: value for word, value in options.items() if value}
+    launched = {word: configured.get(word) or passed.get(word, _NOTHING).value for word in ("num_warps", "num_stages")}
+    options = {word: value for word, value in launched.items() if value}
     guessed |= {"num_warps"} - options.keys()
     return KernelGuess(kernel.name, signature, constexprs, options or {"num_warps": 4}, frozenset(guessed))
 

@@ -7,16 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Uses = Mapping[str, set[str]]
-"""Use -> parameters.
-
-`pointers` are addresses, `of_indices` and `of_floats` pointers to integers and 32-bit floats, `whole` integers, `tested`
-conditions; `types`, `sizes` and `axes` are constexprs.
-"""
+"""Use -> parameters: `pointers` are addresses, `of_indices` and `of_floats` pointers to integers and 32-bit floats, `whole`
+integers, `tested` conditions; `types`, `sizes` and `axes` are constexprs."""
 Bindings = Mapping[str, Sequence[ast.expr]]
 """Name -> the values that a kernel binds to it. `p += n` binds `p + n`, whose first operand is still the address."""
 
 _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
-_ADDRESS = ("base", "pointer")  # keywords of these
 _LOOPS = ("range", "static_range", "arange", "cdiv")
 _SHAPING = (*_LOOPS, "zeros", "full", "reshape", "view", "broadcast_to", "make_block_ptr", "dot")
 _WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")  # only of 32-bit floats and wider
@@ -69,9 +65,9 @@ def _see_call(call: ast.Call, seen: dict[str, list[ast.expr]]) -> None:
     if callee in _SHAPING:
         seen["sizes"] += [inner for value in call.args for inner in ast.walk(value) if isinstance(inner, ast.Name)]
     if callee in _MEMORY or callee.startswith("atomic_"):
-        seen["pointers"] += call.args[:1] + [value for word, value in keywords.items() if word in _ADDRESS]
+        seen["pointers"] += call.args[:1] + [value for word, value in keywords.items() if word in ("base", "pointer")]
         seen["bounds"] += call.args[1:] if callee.startswith(("make", "adv")) else []
-        seen["whole"] += [value for word, value in keywords.items() if word not in ("other", *_ADDRESS)]
+        seen["whole"] += [value for word, value in keywords.items() if word not in ("other", "base", "pointer")]
 
 
 def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
@@ -136,5 +132,4 @@ def _is_load(node: ast.AST) -> bool:
 
 
 def _loaded(nodes: Iterable[ast.AST]) -> list[ast.expr]:
-    """The addresses that are read."""
     return [node.args[0] for node in nodes if isinstance(node, ast.Call) and _is_load(node) and node.args]
