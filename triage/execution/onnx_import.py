@@ -46,7 +46,7 @@ class OnnxImporters:
         """
         self._importer, self._others, self._stop, self._provide = importer, others, stop, packages
         self._workers: OrderedDict[Path | None, Worker] = OrderedDict()
-        self._broken: set[Path | None] = set()  # None: the one beside this program
+        self._broken: set[Path | None] = set()  # None: the one next to this program
         self._identities: dict[Path, str] = {}
         self._lock = threading.Lock()
 
@@ -121,7 +121,7 @@ class OnnxImporters:
     def _start(self, root: Path | None) -> Worker:
         script = Path(__file__).with_name("python_worker.py")
         env = {"PYTHONDONTWRITEBYTECODE": "1", **self._python_path(root)}
-        # -P: modules beside the script must not hide those of the importer.
+        # -P: modules next to the script must not hide those of the importer.
         return Worker([sys.executable, "-P", str(script), "import", self._importer.module], env)
 
 

@@ -237,7 +237,7 @@ def _digest(program: Path, _modified: int) -> str:
 
 def no_program(toolchain: Toolchain, package: str) -> str:
     """Say that a toolchain has no program of a package, and what to do."""
-    return f"{toolchain.revision.name} has no programs of {package} beside its compiler: build or install them there"
+    return f"{toolchain.revision.name} has no programs of {package} next to its compiler: build or install them there"
 
 
 def keep_results(files: Sequence[Path], target: Path) -> None:
