@@ -68,21 +68,6 @@ class OriginFinder:
             return VersionRange()
         return versions_between(self.runner.registry, self.toolchain, self.releases[-1])
 
-    def find_change(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
-        """Bisect a regression, and with a clone the commits between the releases around it."""
-        origin = self.bisect(case, changed)
-        if self.repo is None or origin.ends is None or not self.can_narrow(origin.ends):
-            return origin
-        try:
-            inside = self.narrow(case, origin.ends, changed)
-        except EnvironmentFailure as error:
-            inside = str(error)
-        if isinstance(inside, CaseOrigin) and inside.bisection.after is not None:
-            return inside
-        reason = inside if isinstance(inside, str) else inside.bisection.reason
-        self.runner.progress.note(f"{case.name}: its pair of releases was not narrowed further: {reason}")
-        return origin
-
     def find_fix(self, case: Case) -> CaseOrigin | None:
         """Bisect the fix of a failure after the toolchain; None where the newest release has none."""
         fix = self.bisect(case, kind=BisectKind.FIX) if self.fixes.refs else None
@@ -101,7 +86,13 @@ class OriginFinder:
             return Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=self.between.problem)
         try:
             with judged_by_time(self.runner, case, ends, metric, function, budget) as judging:
-                return replace(self, runner=judging, compare_passes=False).find_change(case).bisection
+                finder = replace(self, runner=judging, compare_passes=False)
+                origin = finder.bisect(case)
+                if self.repo and origin.ends and self.can_narrow(origin.ends):
+                    inside = finder.narrow(case, origin.ends)
+                    if isinstance(inside, CaseOrigin) and inside.bisection.after is not None:
+                        return inside.bisection
+                return origin.bisection
         except BadInput as error:  # the ends do not differ any more
             return Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=str(error))
 
