@@ -14,15 +14,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.bisect.letters import outcome
+from tests.bisect.letters import case_named, outcome
 from tests.nightly.test_compare import night_of
+from triage.bisect.history import Histories, History
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, UntestableRevision
 from triage.cli.app import app
-from triage.model.outcome import Failed
+from triage.execution.results import RunResults, run_result
+from triage.model.outcome import Failed, Measured, Probe
 from triage.model.revision import Revision
 from triage.report.bisection import bisect_document
 from triage.report.formats import rendered
+from triage.report.history import history_document
 from triage.report.night import night_screen
+from triage.report.runs import run_document
 
 FOLDER = Path(__file__).parent
 
@@ -66,7 +70,37 @@ def bisect_screen() -> str:
     return rendered("text", bisection, partial(bisect_document, compiler="iree"))
 
 
-SCREENS: dict[str, Callable[[], str]] = {"help": help_screen, "nightly": nightly_screen, "bisect": bisect_screen}
+def probes(**letters: str) -> list[list[Probe]]:
+    """Return a row of probes for each case, with a letter for each release."""
+    names = [f"1.{number}.0" for number in range(len(next(iter(letters.values()))))]
+    cases = {name.replace("_", "[size=") + "]" * ("_" in name): row for name, row in letters.items()}
+    return [
+        [
+            Probe(case_named(case), Revision(name), name, outcome(letter), Measured(1.0, 1.0, 100.0), cached=False)
+            for name, letter in zip(names, row, strict=True)
+        ]
+        for case, row in cases.items()
+    ]
+
+
+def run_screen() -> str:
+    found = probes(softmax="PF", matmul_64="FF", matmul_128="FF", attention="UP", add="PP", sub="PP")
+    return rendered("text", RunResults([run_result(probe) for row in found for probe in row]), run_document)
+
+
+def history_screen() -> str:
+    found = probes(matmul_64="UUPFFP", matmul_128="UUPFFP", add="UUPPPP")
+    places = tuple(probe.revision for probe in found[0])
+    return rendered("text", Histories([History(row[0].case, places, tuple(row), 3) for row in found]), history_document)
+
+
+SCREENS: dict[str, Callable[[], str]] = {
+    "help": help_screen,
+    "run": run_screen,
+    "history": history_screen,
+    "nightly": nightly_screen,
+    "bisect": bisect_screen,
+}
 
 
 @pytest.mark.parametrize("name", SCREENS)

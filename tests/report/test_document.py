@@ -74,3 +74,14 @@ def test_no_form_passes_control_characters_on(form: str) -> None:
 def test_an_empty_column_is_left_out_and_the_key_is_the_keyword() -> None:
     assert "empty" not in shown_as("text", "x") + shown_as("markdown", "x") + shown_as("html", "x")
     assert '"class": "kind"' in shown_as("json", "x")
+
+
+@pytest.mark.parametrize("columns", ["20", "40", "60", "200"])
+def test_a_terminal_of_any_width_shows_whole_words_of_every_cell(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    cells = ["--a-flag-to-copy=false", "2 words", "3.13.0"]
+    table = Table(["change", "cost", "holds on"], [cells, cells])
+    shown = rendered("text", None, lambda _: Document("", [table, Bullets(["a long text " * 20 + "end"]), Code("x" * 300)]))
+    assert all(shown.count(word) == 2 for cell in cells for word in cell.split())
+    assert "end" in shown
+    assert "x" * 300 in shown.replace("\n", "")
