@@ -61,12 +61,12 @@ def text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a for
     return stream.getvalue()
 
 
-def inline(shown: doc.Inline) -> Text:
-    """Return an inline text in the terminal's colours."""
+def inline(shown: doc.Inline, *, addresses: bool = True) -> Text:
+    """Return an inline text in the terminal's colours. addresses: show web addresses next to their texts."""
     line = Text()
     for span in doc.spans(shown):
         line.append(span.text, style=_STYLES[span.style])
-        if span.url and span.url != span.text and "://" in span.url:
+        if addresses and span.url and span.url != span.text and "://" in span.url:
             line.append(f" {span.url}", style="dim")
     return line
 
@@ -120,7 +120,7 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
     for number, width in widths.items():
         grid.add_column(table.columns[number], overflow="fold", width=width)
     for row in table.rows:
-        grid.add_row(*(inline(row[number]) for number in shown))
+        grid.add_row(*(inline(row[number], addresses=False) for number in shown))
     yield grid
 
 
