@@ -1,21 +1,26 @@
-"""Translate a case into the flags of one version of `iree-compile`."""
+"""Find `iree-compile`, ask it about itself, and translate cases into the flags of its version."""
 
 from __future__ import annotations
 
+import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, Importer, IssueForm, Part
+from triage.compilers.base import Compiler, Description, Importer, IssueForm, Part, pep440
 from triage.compilers.invocation import Invocation, RunFacts, flag_name
-from triage.compilers.iree import installation
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.iree.recipe import IREE
 from triage.compilers.repro_script import ReproScript
 from triage.execution.crash_stack import PRINT_ADDRESSES
+from triage.execution.process import capture
 from triage.model.case import Case
-from triage.model.execution import Execution
+from triage.model.errors import EnvironmentFailure
+from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Untestable
-from triage.model.revision import Toolchain
+from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
 from triage.recipes.values import yaml_text
 
@@ -25,6 +30,32 @@ if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
+
+# The wheel's entry script in bin/ starts an interpreter first and turns a signal into an ordinary exit status, so the
+# native binary inside the package is preferred wherever both are there.
+_INNER = "iree/compiler/_mlir_libs/iree-compile"
+_LOCATIONS = (
+    _INNER,
+    f"lib/python3*/site-packages/{_INNER}",
+    "tools/iree-compile",
+    "install/bin/iree-compile",
+    "bin/iree-compile",
+    "iree-compile",
+)
+_LIBRARIES = (
+    "libIREECompiler.so",
+    "../lib/libIREECompiler.so",
+    "libIREECompiler.dylib",
+    "../lib/libIREECompiler.dylib",
+)
+
+_VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
+_OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
+_SWITCH = re.compile(r"^\s+-{1,2}(iree-[\w.-]*)\s+- ", re.MULTILINE)  # an option with a value prints `=<kind>`
+_CHOICE = re.compile(r"\s+-{1,2}(iree-[\w.-]*|compile-to)=<value>\s+- ")
+_VALUE = re.compile(r"\s+=([\w-]+)\s")
+_NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
+_TIMEOUT = 60.0  # seconds; an answer takes 0.1
 
 
 class IreeScript(ReproScript):
@@ -70,13 +101,39 @@ class Iree(Compiler):
     folders = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
 
     def locate(self, root: Path) -> Path | None:
-        return installation.locate(root)
+        if root.is_file():
+            return _behind_script(root) if is_script(root) else root.absolute()
+        for pattern in _LOCATIONS:
+            for path in sorted(root.glob(pattern)):
+                if path.is_file():
+                    return _behind_script(path) if is_script(path) else path.absolute()
+        return None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        return installation.identity_files(program)
+        libraries = [program.parent / name for name in _LIBRARIES]
+        return (program, *(path.resolve() for path in libraries if path.is_file()))
 
     def describe(self, program: Path) -> Description:
-        return installation.describe(program)
+        queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
+        with ThreadPoolExecutor(len(queries)) as pool:
+            version_text, help_text, backends = pool.map(partial(output_of, program), queries)
+        choices = _choices(help_text)
+        match = _VERSION.search(version_text)
+        if match is None or "--iree-hal-target-backends" not in help_text:
+            raise EnvironmentFailure(f"{program} does not answer like an IREE compiler")
+        version, commit = match.groups()
+        return Description(
+            version=pep440(version),
+            commit=commit,
+            date="-".join(day.groups()) if (day := _NIGHTLY.search(version)) else None,
+            capabilities=Capabilities(
+                backends=frozenset(re.findall(r"^  (\S+)$", backends, re.MULTILINE)),
+                phases=choices.pop("compile-to", ()),
+                flags=frozenset(_OPTION.findall(help_text)),
+                switches=frozenset(_SWITCH.findall(help_text)),
+                choices=choices,
+            ),
+        )
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         known = toolchain.capabilities
@@ -98,3 +155,46 @@ class Iree(Compiler):
 
     def run_facts(self, execution: Execution) -> RunFacts:
         return RunFacts()  # failures name the phase; nothing else is printed
+
+
+def _behind_script(script: Path) -> Path | None:
+    """Return the native binary that a virtual environment's entry script starts."""
+    environment = script.absolute().parent.parent
+    packaged = sorted(environment.glob(f"lib/python3*/site-packages/{_INNER}"))
+    flat = environment / _INNER  # an install made with --target
+    return packaged[-1] if packaged else flat if flat.is_file() else None
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file names the program that runs it in its first line."""
+    with path.open("rb") as source:
+        return source.read(2) == b"#!"
+
+
+def python_root(program: Path) -> Path:
+    """Return the folder to import `iree.compiler` from: above the package in a wheel, bindings/python in a build tree."""
+    if program.parent.name == "_mlir_libs":
+        return program.parents[3]
+    return program.parents[1] / "compiler" / "bindings" / "python"
+
+
+def output_of(program: Path, *options: str) -> str:
+    """What a program prints. EnvironmentFailure when it does not run."""
+    execution = capture([str(program), *options], _TIMEOUT)
+    if execution.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
+        raise EnvironmentFailure(f"{program} does not run: {execution.stderr.last_line or execution.ending}")
+    if not execution.ok:
+        first = next(iter((execution.stderr.text or execution.stdout.text).splitlines()), "nothing printed")
+        raise EnvironmentFailure(f"{program} {' '.join(options)} ended with {execution.status}: {first}")
+    return execution.stdout.text
+
+
+def _choices(help_text: str) -> dict[str, tuple[str, ...]]:
+    """The values that the help text lists below options, in its order."""
+    lines = help_text.splitlines()
+    choices = {}
+    for number, line in enumerate(lines):
+        if option := _CHOICE.match(line):
+            values = takewhile(bool, map(_VALUE.match, lines[number + 1 :]))
+            choices[option[1]] = tuple(value[1] for value in values if value)
+    return {name: values for name, values in choices.items() if values}

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from triage.compilers.base import MlirTools
 from triage.compilers.invocation import Invocation, flag_name
-from triage.compilers.iree import installation
+from triage.compilers.iree.adapter import output_of, python_root
 from triage.compilers.iree.devices import is_gpu
 from triage.compilers.iree.recipe import IREE
 from triage.mlir.fingerprint import Vocabulary
@@ -38,11 +38,11 @@ class IreeIr:
         optimizer = toolchain.program.with_name("iree-opt")
         if not optimizer.is_file():  # a build tree may hold the compiler alone
             return None
-        return MlirTools(optimizer, installation.python_root(toolchain.program), "iree.compiler")
+        return MlirTools(optimizer, python_root(toolchain.program), "iree.compiler")
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
         tools = self.tools(toolchain)
-        listed = installation.output_of(tools.optimizer, "--show-dialects").partition(":")[2] if tools else ""
+        listed = output_of(tools.optimizer, "--show-dialects").partition(":")[2] if tools else ""
         return frozenset(name.strip() for name in listed.split(",") if name.strip())
 
     def naming_pass(self, invocation: Invocation) -> Invocation:

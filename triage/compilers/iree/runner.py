@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from triage.compilers.iree.installation import is_script
+from triage.compilers.iree.adapter import is_script
 from triage.compilers.parts import Runner
 from triage.compilers.values import result_ending
 from triage.model.case import Case, RunSpec
