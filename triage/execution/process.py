@@ -266,17 +266,18 @@ class _Run:
 
     def _attend(self, pid: int, selector: selectors.BaseSelector, started: float) -> None:
         """Read and check the limits until the process has ended."""
-        notice, next_check = os.pidfd_open(pid), started + _TICK  # readable when the process ends
-        selector.register(notice, selectors.EVENT_READ)
-        try:
+        next_check = started + _TICK
+        with ExitStack() as stack:
+            with suppress(OSError):  # a sandbox may forbid it; then the end is seen at the next check
+                notice = os.pidfd_open(pid)  # readable when the process ends
+                stack.callback(os.close, notice)
+                selector.register(notice, selectors.EVENT_READ)
+                stack.callback(selector.unregister, notice)
             while not _has_ended(pid):
                 _read(selector, max(0.0, next_check - time.monotonic()))
                 if time.monotonic() >= next_check:
                     next_check = time.monotonic() + _TICK
                     self._check(pid, started)
-        finally:
-            selector.unregister(notice)
-            os.close(notice)
 
     def _check(self, pid: int, started: float) -> None:
         """End the run when a limit is exceeded or `stop` is set."""
