@@ -24,13 +24,8 @@ FORMATS: Mapping[str, str] = {
 
 
 def json_text(result: object, document: Document) -> str:  # noqa: ARG001 - a format gets both
-    """Return a result as indented JSON."""
-    return json_of(as_json(result))
-
-
-def json_of(values: object) -> str:
-    """Return plain values as indented JSON. A CI job that prints it finds no command of its own in a text."""
-    return visible(json.dumps(values, indent=2)).replace("##[", "##\\u005b") + "\n"
+    """Return a result as indented JSON. A CI job that prints it finds no command of its own in a text."""
+    return json.dumps(as_json(result), indent=2).replace("##[", "##\\u005b")
 
 
 def rendered(name: str, result: R, document: Callable[[R], Document], **more: Callable[[R], str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from triage.compilers.registry import family_of
@@ -58,10 +58,20 @@ def folder_for(out: Path, case: Case) -> Path:
 
 
 def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
-    """Write the folder below `out`, replacing an older one of the same case in one step. Returns its path."""
+    """Write the folder below `out` and return its path. An older one of the same case is replaced as a whole."""
     folder = folder_for(out, reproducer.case)
     with disk_errors(f"write the reproducer to {folder}"):
-        write_folder(folder, reproducer_files(reproducer), executable=[_SCRIPT])
+        new, old = (folder.with_name(f".{folder.name}.{word}") for word in ("new", "old"))
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
+        new.mkdir(parents=True)
+        for name, content in reproducer_files(reproducer).items():
+            (new / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+            (new / name).chmod(0o755 if name == _SCRIPT else 0o644)
+        if folder.is_dir():
+            folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
@@ -261,21 +271,3 @@ def _target(case: Case) -> dict[str, str | int]:
 
 def _size(size: int) -> str:
     return next((f"{size >> bits}{unit}" for bits, unit in ((30, "GiB"), (20, "MiB")) if size % (1 << bits) == 0), f"{size}B")
-
-
-def write_folder(folder: Path, files: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
-    """Replace a folder by `files` (name -> content). The old folder is moved aside only when the new one is complete.
-
-    executable: names of scripts. Raises OSError when the folder cannot be written.
-    """
-    new, old = (folder.with_name(f".{folder.name}.{word}") for word in ("new", "old"))
-    for left in (new, old):
-        shutil.rmtree(left, ignore_errors=True)
-    new.mkdir(parents=True)
-    for name, content in files.items():
-        (new / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-        (new / name).chmod(0o755 if name in executable else 0o644)
-    if folder.is_dir():
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
