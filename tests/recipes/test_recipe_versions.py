@@ -27,11 +27,11 @@ def holds(since: str | None, until: str | None, version: str | None) -> bool:
         ("3.1.0", "3.8.0", "3.0.0", False),
         ("3.1.0", "3.8.0", "3.1.0", True),
         ("3.1.0", "3.8.0", "3.8.0", False),
+        ("3.9.0", None, "3.10.0", True),
         # a nightly counts as the release it leads to
         ("3.5.0", None, "3.5.0rc20250604", True),
         (None, "3.5.0", "3.5.0rc20250604", False),
         ("3.5.0", None, "3.5.0.dev0+abc", True),
-        # a post-release and a local build count as their release
         (None, "3.5.0", "3.5.0.post1", False),
         ("3.5.0", "3.5.1", "3.5.0+cu128", True),
         # a bound that names more than a release is exact

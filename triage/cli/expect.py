@@ -100,7 +100,7 @@ def _updated(
 
 
 def _doubt(probe: Probe) -> str | None:
-    """Return why a probe cannot change a list of known failures; None when it can."""
+    """Return why a probe cannot change a list of known failures, if it cannot."""
     match probe.outcome:
         case Untestable(reason=reason):
             return f"untestable: {reason}"

@@ -121,7 +121,7 @@ def new(
 
     - `triage recipe new mine.yaml --input kernel.py` writes a Triton recipe and guesses argument types from their use. The
       guesses are compiled, corrected by the compiler's errors and marked. A kernel that imports from its own package is
-      copied beside the recipe, with the functions that it uses
+      copied next to the recipe, with the functions that it uses
     """
     if path.exists():
         raise BadInput(f"{path} exists; nothing was changed")

@@ -119,7 +119,7 @@ class Execution:
 
     @property
     def status(self) -> int | None:
-        """The exit status, or minus the number of the signal; None when it was not started."""
+        """The exit status, or minus the number of the signal; None if it was not started."""
         return self.exit_code if self.signal is None else -self.signal
 
     @property

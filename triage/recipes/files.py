@@ -57,7 +57,7 @@ def recipe_files(paths: Sequence[Path]) -> tuple[list[Path], list[Problem]]:
             if not found and len(problems) == refused:
                 message = "this folder has no recipe: no *.yaml or *.yml file in it or below it."
         elif not stat.S_ISREG(mode):
-            message = "this is neither a file nor a folder; give a recipe file."
+            message = "this is not a file or a folder; give a recipe file."
         elif path.suffix in _INPUTS:
             new = f"triage recipe new {path.stem}.yaml --input {path}"
             message = f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe for it."

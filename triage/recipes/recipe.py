@@ -126,7 +126,7 @@ class LimitsFormat(MappingFormat):
 
 
 class ExpectFormat(BoundedFormat):
-    """A known failure: a case that fails so is no news, one that passes is."""
+    """A known failure: `triage run` reports it as xfail, and a case that passes instead as xpass."""
 
     failure: Annotated[Text, _known("failure class")] | None = Field(
         default=None, description="Failure class or family (default: every failure of the stage).", examples=["timeout"]
