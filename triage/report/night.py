@@ -281,8 +281,6 @@ def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
     name, group, text = f"{row.measured} time of {time_name(row)}", row.case.partition("[")[0], times_text(row)
     if row.verdict is None and row.reason is not None:
         return SuiteCase(name, group, 0.0, skipped=row.reason)
-    if row.bisection:
-        text += f"\n{origin_text(row.bisection)}"
     failed = (f"the {row.measured} is slower", "slower", text) if strict and row.verdict == Pace.SLOWER else None
     return SuiteCase(name, group, row.seconds or 0.0, failed=failed, output=text)
 

@@ -111,10 +111,11 @@ def time_name(row: TimeChange) -> str:
 
 
 def times_text(row: TimeChange) -> str:
-    """Return both times, `2 s -> 9 s`, with ratio and verdict, or why there is none."""
+    """Return both times, `2 s -> 9 s`, with ratio, verdict and origin, or why there is none."""
     if row.baseline_seconds is None or row.seconds is None:
         return f"not measured, {row.reason}"
-    return f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, {ratio_text(row)} {pace_text(row)}"
+    since = f"; {origin_text(row.bisection)}" if row.bisection else ""
+    return f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, {ratio_text(row)} {pace_text(row)}{since}"
 
 
 def ratio_text(row: TimeChange) -> str:
