@@ -142,6 +142,7 @@ class InterestingnessTest:
         self.invalid = 0
         self._save, self._task, self._activity = save, task, "the original"
         self._answers: dict[str, bool] = {}
+        self._asking: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._jobs = jobs
         self._pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="candidate")
@@ -204,8 +205,11 @@ class InterestingnessTest:
                 self.invalid += 1
             return False
         key = sha256(content + repr((settings_of(bound.case), self.strict)).encode()).hexdigest()
-        if key not in self._answers:
-            fails = self.oracle.fails(bound, cancelled)
-            self._answers[key] = fails and (not self.strict or self.oracle.compiles(bound, cancelled))
-            self._task.advance()
-        return self._answers[key]
+        with self._lock:
+            lock = self._asking.setdefault(key, threading.Lock())
+        with lock:  # candidates of equal links of a chain are often the same program
+            if key not in self._answers:
+                fails = self.oracle.fails(bound, cancelled)
+                self._answers[key] = fails and (not self.strict or self.oracle.compiles(bound, cancelled))
+                self._task.advance()
+            return self._answers[key]
