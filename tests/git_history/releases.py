@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,11 +38,6 @@ class Releases:
         made.history.git("tag", "v3.2.0")
         made.history.git("switch", "--quiet", "main")
         return made
-
-    def copy(self, path: Path) -> Releases:
-        """A copy that a test may change."""
-        shutil.copytree(self.history.path, path)
-        return Releases(History(path, 40), dict(self.shas))
 
     def commit(self, subject: str, files: dict[str, str | bytes]) -> str:
         return self.history.commit(subject, files)

@@ -1,3 +1,5 @@
+"""The first-parent history: positions on it, changed files, branches and picks."""
+
 from __future__ import annotations
 
 import subprocess
@@ -6,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.git_history.history import History
-from triage.git_history import Timeline, UnknownCommit
+from tests.git_history.releases import Releases
+from triage.git_history import Branch, CommitPosition, PinMove, Timeline, UnknownCommit, pull_request, read_branches
+from triage.git_history.branches import MatchedBy
+from triage.git_history.refs import Links, day_in, links_of, read_moves
 from triage.model.errors import BadInput
 
 WEIRD = [
@@ -14,8 +19,6 @@ WEIRD = [
     "tab\tand \\n and \x1b[31m",
     "ünï — 編譯器 🙂",
     "%H %x00 $(rm -rf /)",
-    "1\t2\tlooks/like/numstat.c",
-    "b48a5955575cf8924ffc191f3b0804976e5738b9",
     "two\nlines become one subject\n\nand a body",
 ]
 
@@ -81,3 +84,202 @@ def test_settings_and_variables_of_the_user_change_nothing(
     timeline = Timeline(history.path)
     assert timeline.commits[0].sha == first
     assert timeline.with_files(range(2)) == plain
+
+
+@pytest.fixture
+def branched(history: History) -> dict[str, str]:
+    """main: a b c(merge of side) d; side: s, from a; release: r1 r2, from b; other: without a common commit."""
+    shas = {"a": history.commit("a")}
+    history.git("switch", "--quiet", "--create", "side")
+    shas["s"] = history.commit("s")
+    history.git("switch", "--quiet", "main")
+    shas["b"] = history.commit("b")
+    history.git("switch", "--quiet", "--create", "release")
+    shas["r1"], shas["r2"] = history.commit("r1"), history.commit("r2")
+    history.git("tag", "--annotate", "--message=x", "v1.0")
+    history.git("switch", "--quiet", "main")
+    shas["c"] = history.merge("side")
+    shas["d"] = history.commit("d")
+    history.git("switch", "--quiet", "--orphan", "other")
+    shas["o"] = history.commit("o")
+    history.git("switch", "--quiet", "main")
+    return shas
+
+
+def test_commits_of_the_line_are_exact_by_any_name(history: History, branched: dict[str, str]) -> None:
+    timeline = Timeline(history.path)
+    assert timeline.place(branched["b"]) == CommitPosition(1, branched["b"])
+    assert timeline.place(branched["b"][:9]) == CommitPosition(1, branched["b"])
+    assert timeline.place("main") == timeline.place("HEAD") == CommitPosition(3, branched["d"])
+    assert timeline.place("HEAD~1").index == 2
+
+
+def test_commits_of_a_branch_are_placed_where_it_left_the_line(history: History, branched: dict[str, str]) -> None:
+    timeline = Timeline(history.path)
+    assert timeline.place("release") == CommitPosition(1, branched["r2"], exact=False)
+    assert timeline.place("v1.0") == CommitPosition(1, branched["r2"], exact=False)
+    # What a merge brought in was written on top of the commit it left from.
+    assert timeline.place("side") == CommitPosition(0, branched["s"], exact=False)
+    with pytest.raises(BadInput, match="no history in common"):
+        timeline.place("other")
+
+
+def test_a_span_leaves_the_good_end_out(history: History, branched: dict[str, str]) -> None:
+    timeline = Timeline(history.path)
+    span = timeline.between(branched["a"], "main")
+    assert list(span.indices) == [1, 2, 3]
+    assert span.good.exact
+    from_release = timeline.between("v1.0", "main")
+    assert list(from_release.indices) == [2, 3]
+    assert not from_release.good.exact
+
+
+def test_a_span_without_commits_says_why(history: History, branched: dict[str, str]) -> None:
+    timeline = Timeline(history.path)
+    with pytest.raises(BadInput, match=r"is newer than the bad commit .*: exchange them"):
+        timeline.between("main", branched["a"])
+    with pytest.raises(BadInput, match="are the same commit"):
+        timeline.between("main", "HEAD")
+    with pytest.raises(BadInput, match="only commits of a branch"):
+        timeline.between(branched["b"], "release")
+
+
+def test_tags_know_their_commits(history: History) -> None:
+    sha = history.commit("one")
+    history.git("tag", "iree-3.5.0rc20250604")
+    history.git("tag", "-a", "-m", "x", "v3.5.0")
+    history.git("tag", "-a", "-m", "x", "a-blob", history.git("hash-object", "-w", "--stdin", data=b"x"))
+    timeline = Timeline(history.path)
+    assert [(tag.name, tag.sha) for tag in timeline.tags()] == [
+        ("iree-3.5.0rc20250604", sha),
+        ("v3.5.0", sha),
+    ]
+    assert [tag.name for tag in timeline.tags("iree-*rc*")] == ["iree-3.5.0rc20250604"]
+    assert timeline.tag("v3.5.0") is not None
+    assert timeline.tag("v3.5.1") is None
+
+
+def test_days_in_names() -> None:
+    assert day_in("iree-3.5.0rc20250604") == day_in("nightly-2025-06-04") == "2025-06-04"
+    assert day_in("3.2.0.dev20241011+git4f2c8e1") == "2024-10-11"
+    assert [day_in(text) for text in ("v3.5.0", "x-20251399", "3.0.0.post20240716052845")] == [None] * 3
+
+
+def test_the_newest_commit_of_a_day(history: History) -> None:
+    for day in ("2025-06-01", "2025-06-03", "2025-06-03", "2025-06-07"):
+        history.commit(day, date=f"{day}T23:30:00-02:00")  # the next day, in UTC
+    timeline = Timeline(history.path)
+    assert timeline.newest_at("2025-06-02") == 0
+    assert timeline.newest_at("2025-06-03") == 0
+    assert timeline.newest_at("2025-06-03T23:30:00-02:00") == 2
+    assert timeline.newest_at("2025-06-04") == 2
+    assert timeline.newest_at("2030-01-01") == 3
+    with pytest.raises(BadInput, match="no commit is as old as 2025-06-01"):
+        timeline.newest_at("2025-06-01")
+    with pytest.raises(BadInput, match="is not a date"):
+        timeline.newest_at("last tuesday")
+
+
+def files(timeline: Timeline, index: int) -> dict[str, tuple[int, int]]:
+    [commit] = timeline.with_files([index])
+    return {one.path: (one.added, one.removed) for one in commit.files}
+
+
+def test_changed_files_have_their_sizes(history: History) -> None:
+    history.commit("root", {"a.c": "1\n2\n", "ünï cødé/編.mlir": "x\n", "tab\tand\nline": "x\n", "-": "y\n"})
+    history.commit("binary and text", {"a.c": "1\n3\n4\n", "blob": b"\0\1\2" * 100})
+    history.commit("nothing")
+    history.git("rm", "--quiet", "a.c")
+    history.commit("gone")
+    timeline = Timeline(history.path)
+    assert files(timeline, 0) == {"a.c": (2, 0), "ünï cødé/編.mlir": (1, 0), "tab\tand\nline": (1, 0), "-": (1, 0)}
+    assert files(timeline, 1) == {"a.c": (2, 1), "blob": (0, 0)}
+    assert files(timeline, 2) == {}
+    assert files(timeline, 3) == {"a.c": (0, 3)}
+
+
+def test_a_clone_without_contents_is_not_made_to_fetch_them(history: History, tmp_path: Path) -> None:
+    history.commit("root", {"a": "1\n"})
+    history.commit("next", {"a": "2\n", "b": "1\n"})
+    history.git("config", "uploadpack.allowFilter", "true")
+    clone = tmp_path / "clone"
+    command = ["git", "clone", "-q", "--no-checkout", "--filter=blob:none", f"file://{history.path}", clone]
+    subprocess.run(command, check=True)
+    history.path.rename(tmp_path / "moved")  # nothing can be fetched
+    assert files(Timeline(clone), 1) == {"a": (0, 0), "b": (0, 0)}
+
+
+@pytest.fixture
+def pinned(history: History, tmp_path: Path) -> tuple[History, list[str]]:
+    """A submodule at third_party/llvm that moves in the third commit, and a file with a sha that moves in the fourth."""
+    llvm = History.begin(tmp_path / "llvm")
+    shas = [llvm.commit("one"), llvm.commit("two")]
+    history.commit("root")
+    history.git("submodule", "--quiet", "add", str(llvm.path), "third_party/llvm")
+    history.git("-C", "third_party/llvm", "checkout", "--quiet", shas[0])
+    history.commit("add", {"llvm-hash.txt": shas[0] + "\n"})
+    history.git("-C", "third_party/llvm", "checkout", "--quiet", shas[1])
+    history.commit("Integrate LLVM", {"x": "1"})
+    history.commit("file", {"llvm-hash.txt": shas[1] + "\n"})
+    history.git("rm", "--quiet", "--cached", "third_party/llvm")
+    history.git("commit", "--quiet", "-m", "drop")
+    return history, shas
+
+
+def test_which_commits_moved_a_pin(pinned: tuple[History, list[str]]) -> None:
+    history, (one, two) = pinned
+    timeline = Timeline(history.path)
+    every = [commit.sha for commit in timeline.commits]
+    assert read_moves(timeline.repository, every, "third_party/llvm") == {
+        every[1]: PinMove("third_party/llvm", None, one),
+        every[2]: PinMove("third_party/llvm", one, two),
+        every[4]: PinMove("third_party/llvm", two, None),
+    }
+    assert read_moves(timeline.repository, every, "llvm-hash.txt") == {
+        every[1]: PinMove("llvm-hash.txt", None, one),
+        every[3]: PinMove("llvm-hash.txt", one, two),
+    }
+    assert read_moves(timeline.repository, every, "nothing/here") == {}
+    assert files(timeline, 2) == {"third_party/llvm": (1, 1), "x": (1, 0)}
+
+
+def test_pull_requests() -> None:
+    subjects = ("[GPU] Collapse dimensions (#20320)", "Merge pull request #7 from a/b", "see (#12) for more")
+    assert [pull_request(subject) for subject in subjects] == [20320, 7, None]
+
+
+def test_pages_of_remotes() -> None:
+    remotes = ("https://user:secret@github.com/iree-org/iree.git", "git@github.com:iree-org/iree.git")
+    assert {links_of(remote) for remote in remotes} == {Links("https://github.com/iree-org/iree")}
+    assert [links_of(remote) for remote in ("/srv/git/iree.git", None)] == [None, None]
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    return Releases.begin(tmp_path_factory.mktemp("branched") / "repo")
+
+
+def branch_at(history: History, name: str, ref: str = "HEAD") -> Branch | None:
+    timeline = Timeline(history.path, ref=ref)
+    branches = read_branches(timeline, [(name, timeline.repository.resolve(name))])
+    return branches[0] if branches else None
+
+
+def test_the_originals_of_cherry_picks_are_found(releases: Releases) -> None:
+    shas = releases.shas
+    expected = {
+        "v3.1.0": (4, {"with-line": (7, MatchedBy.LINE), "backport": (9, MatchedBy.PULL_REQUEST), "revert": (None, None)}),
+        "v3.2.0": (12, {"changed": (14, MatchedBy.SUBJECT), "squashed": (17, MatchedBy.PULL_REQUEST), "own": (None, None)}),
+    }
+    for tag, (start, commits) in expected.items():
+        branch = branch_at(releases.history, tag)
+        assert branch is not None
+        assert branch.start.sha == shas[start]
+        assert {own.commit.sha: ([one.sha for one in own.originals], own.matched_by) for own in branch.commits} == {
+            shas[name]: ([] if number is None else [shas[number]], way) for name, (number, way) in commits.items()
+        }
+
+
+def test_a_release_on_the_main_line_has_no_branch(releases: Releases) -> None:
+    assert branch_at(releases.history, "main") is None
+    assert branch_at(releases.history, "main~3") is None

@@ -5,20 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.git_history.history import ENV, History
+from tests.git_history.conftest import history, plain_git  # noqa: F401
 from tests.toolchains.sources.loopback_github import TOKEN, LoopbackGitHub, serve_github
 from triage.toolchains.workspace import Workspace
-
-
-@pytest.fixture(autouse=True)
-def plain_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ENV.items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History.begin(tmp_path / "repo")
 
 
 @pytest.fixture
