@@ -16,13 +16,12 @@ GENERATOR = ROOT / "recipes" / "models" / "sharded_llama.py"
 
 @dataclass(frozen=True)
 class Planted:
-    """A program, the options it is compiled with, and the line the fault is on: None where it is in the options,
-    ANYWHERE where it is on several.
-    """
+    """A program with a fault."""
 
     text: str
     options: tuple[str, ...]
     line: int | None
+    """The line of the fault: None for a fault in the options, ANYWHERE for several lines."""
     severity: str
     backend: str = "rocm"
     chip: str | None = "gfx942"
@@ -55,23 +54,26 @@ def inserted(text: str, before: str, *lines: str) -> tuple[str, int]:
     return "\n".join([*rows[: at - 1], *lines, *rows[at - 1 :]]), at - 1 + len(lines)
 
 
+def _renamed(n: int, old: str, new: str, devices: int, severity: str) -> Planted:
+    """A program on n devices with other references, which declares so many devices."""
+    text = sharded(n, "--layers", "1").replace(old, new)
+    return Planted(text, hip(devices), line_of(text, new), severity)
+
+
 def one_too_few(n: int) -> Planted:
-    text = sharded(n, "--layers", "2")
-    return Planted(text, hip(n - 1), line_of(text, f"@__device_{n - 1}>"), "error")
+    return _renamed(n, f"@__device_{n - 1}>", f"@__device_{n - 1}>", n - 1, "error")
+
+
+def unknown_symbol(n: int) -> Planted:
+    return _renamed(n, f"#hal.device.promise<@__device_{n - 1}>", "#hal.device.affinity<@spare, [0]>", n, "error")
+
+
+def position_left_out(n: int) -> Planted:
+    return _renamed(n, f"@__device_{n - 1}>", f"@__device_{n + 1}>", n + 2, "warning")
 
 
 def one_too_many(n: int) -> Planted:
     return Planted(sharded(n, "--layers", "2"), hip(n + 1), None, "warning")
-
-
-def unknown_symbol(n: int) -> Planted:
-    text = sharded(n, "--layers", "1").replace(f"#hal.device.promise<@__device_{n - 1}>", "#hal.device.affinity<@spare, [0]>")
-    return Planted(text, hip(n), line_of(text, "@spare"), "error")
-
-
-def position_left_out(n: int) -> Planted:
-    text = sharded(n, "--layers", "1").replace(f"@__device_{n - 1}>", f"@__device_{n + 1}>")
-    return Planted(text, hip(n + 2), line_of(text, f"@__device_{n + 1}>"), "warning")
 
 
 def half_named(n: int) -> Planted:
@@ -144,13 +146,12 @@ def _chain(kind: str) -> Callable[[int], Planted]:
 
 
 def reshaped_and_back(n: int) -> Planted:
-    text, kind, flat = sharded(n, "--layers", "1"), "tensor<1x64xf32>", "tensor<64xf32>"
-    made, line = inserted(
-        text,
-        "return ",
+    kind, flat = "tensor<1x64xf32>", "tensor<64xf32>"
+    lines = (
         f"  %flat = tensor.collapse_shape %row_0 [[0, 1]] : {kind} into {flat}",
         f"  %back = tensor.expand_shape %flat [[0, 1]] output_shape [1, 64] : {flat} into {kind}",
     )
+    made, line = inserted(sharded(n, "--layers", "1"), "return ", *lines)
     return Planted(replaced(made, "return %row_0", "return %back"), hip(n), line, "advice")
 
 

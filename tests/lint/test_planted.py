@@ -1,4 +1,4 @@
-"""Planted faults are found at their line; healthy programs have no errors and warnings."""
+"""Planted faults are found at their line; healthy programs have no errors and warnings. Graph and search of the limit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
@@ -14,6 +16,7 @@ from tests.real.statuses import read_statuses
 from triage.compilers.analysis import LintFinding, Severity
 from triage.compilers.iree.lint import CHECKS
 from triage.compilers.iree.lint.program import LintProgram
+from triage.lint.solver import MAX_ITERATIONS, smallest_sufficient
 
 
 def check(program: LintProgram) -> list[LintFinding]:
@@ -78,3 +81,26 @@ def test_a_placed_global_places_its_loads(read: Read) -> None:
         read(placed.replace("@__device_3>} =", "@__device_1>} ="), planted.options, planted.backend, planted.chip)
     )
     assert [one.position.line for one in elsewhere if one.rule == "mixed-devices" and one.position] == [planted.line + 1]
+
+
+def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) -> None:
+    done = triage("lint", ROOT / "recipes" / "sharded-llama.yaml", "--graph")
+    first, *lines = done.stdout.splitlines()
+    assert first == "flowchart TD"
+    assert any("@__device_1" in line for line in lines)
+    assert any("==>" in line and "moved" in line for line in lines)
+    names = {line.split("[")[0].strip() for line in lines if '["' in line and "subgraph" not in line}
+    assert all(arrow.split()[0] in names and arrow.split()[-1] in names for arrow in lines if "|" in arrow)
+
+
+@given(truth=st.integers(1, MAX_ITERATIONS + 500), guess=st.integers(1, MAX_ITERATIONS))
+def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
+    asked: list[int] = []
+
+    def enough(number: int) -> bool:
+        asked.append(number)
+        return number >= truth
+
+    assert smallest_sufficient(enough, guess, MAX_ITERATIONS) == (truth if truth <= MAX_ITERATIONS else None)
+    assert len(set(asked)) == len(asked)
+    assert all(1 <= number <= MAX_ITERATIONS for number in asked)
