@@ -22,7 +22,7 @@ VALUES = {
     "5000 digits": MANY,
     "minus 5000 digits": f"-{MANY}",
     "a huge exponent": "1e999",
-    "infinity": ".inf",
+    "text tagged as a number": "!!int '!x [['",
     "no number": ".nan",
     "hexadecimal": "0x" + "f" * 5000,
     "binary": "0b" + "1" * 20000,

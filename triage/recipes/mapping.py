@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
@@ -73,10 +74,12 @@ def _text(value: Any) -> Any:
     if value.kind == "bool":
         meaning = "true" if value.lower() in {"y", "yes", "on", "true"} else "false"
         raise ValueError(f'YAML 1.1 reads {value} without quotes as {meaning}; write "{value}".')
-    try:
-        meaning = f"the number {yaml.safe_load(value):{'g' if value.kind == 'float' else ''}}"  # `010` is octal, `1:30` base 60
-    except (ValueError, OverflowError):  # thousands of digits
-        meaning = "a number"
+    meaning = "a number"
+    with suppress(ValueError, OverflowError, TypeError):  # thousands of digits, or not a number in spite of its tag
+        if re.fullmatch(r"[-+.:\w]+", value):
+            meaning = (
+                f"the number {yaml.safe_load(value):{'g' if value.kind == 'float' else ''}}"  # `010` is octal, `1:30` base 60
+            )
     raise ValueError(f'YAML reads {value} without quotes as {meaning}; write "{value}".')
 
 
