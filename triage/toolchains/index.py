@@ -57,7 +57,7 @@ class Release:
 
 
 def index_url() -> str:
-    """The index of TRIAGE_INDEX_URL, uv's settings or pip's settings, in this order; else the public one."""
+    """Return the index of TRIAGE_INDEX_URL, uv's settings or pip's settings, in this order; else the public one."""
     for name in ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
         if value := os.environ.get(name):
             return value
@@ -221,7 +221,7 @@ def choose_wheels(
 
 
 def _digest_of(package: DistributionPackage) -> str | None:
-    """The announced sha256. ValueError when it is none: it becomes a part of a folder's name."""
+    """Return the announced sha256. ValueError when it is not one: it becomes a part of a folder's name."""
     digest = (package.digests or {}).get("sha256")
     if digest is not None and not _SHA256.fullmatch(digest.lower()):
         raise ValueError(f"the sha256 of {package.filename} is {digest[:80]!r}")
@@ -229,9 +229,7 @@ def _digest_of(package: DistributionPackage) -> str | None:
 
 
 def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]) -> PythonVersion | None:
-    """The Python to run a wheel with, as (3, 11): a wanted one where possible. None when the wheel is for another platform
-    or not for CPython.
-    """
+    """Return the Python to run a wheel with, a wanted one if possible, or None if the wheel is not for this platform."""
     for tag in tags:
         if tag.platform not in platforms:
             continue

@@ -49,7 +49,7 @@ class Project(MappingFormat):
     )
 
     def sections(self) -> dict[str, SourceSection]:
-        """The sections of sources by their keys."""
+        """Return the sections of sources by their keys."""
         values = ((key, getattr(self, key)) for key in type(self).model_fields)
         return {key: value for key, value in values if isinstance(value, SourceSection)}
 
@@ -73,7 +73,8 @@ def sources_of(
     workspace: Workspace,
     folder: Path,
 ) -> tuple[Source, ...]:
-    """The project's sources, usually the cheapest first. They are not asked yet. folder: see `SourceContext`.
+    """Return the project's sources, usually the cheapest first. They are not asked yet. `folder`: see `SourceContext`.
+
     BadInput when neither the project nor the clone's remote names the repository of artifacts.
     """
     context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository)
@@ -81,7 +82,7 @@ def sources_of(
 
 
 def tagged_commit(project: Project, repository: Repository, version: str) -> str:
-    """The commit that the tags of a clone name for a version. BadInput without a tag, or when two name different commits."""
+    """Return the commit that the tags of a clone name for a version. BadInput without a tag, or when two tags disagree."""
     patterns = [pattern for section in (project.releases, project.nightlies) if section for pattern in section.tags]
     tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository).get)
     if len({tag.sha for tag in tags}) == 1:
@@ -98,22 +99,22 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
 
 
 def load_project(path: Path) -> Project:
-    """The project of a file. BadFiles with all its problems."""
+    """Return the project of a file. BadFiles with all its problems."""
     return parse_project(str(path), read_text(path))
 
 
 def parse_project(path: str, text: str) -> Project:
-    """The project of a file's text. BadFiles with all its problems, in which `path` names the file."""
+    """Return the project of a file's text. BadFiles with all its problems, in which `path` names the file."""
     return content_of(parse_document(path, text, _EMPTY), Project)
 
 
 def shipped_projects() -> tuple[str, ...]:
-    """The names of the projects that come with the program."""
+    """Return the names of the projects that come with the program."""
     return tuple(sorted(entry.name.removesuffix(".yaml") for entry in _folder().iterdir() if entry.name.endswith(".yaml")))
 
 
 def find_project(family: str, *folders: Path) -> Project:
-    """The project for a compiler family: of the first folder with a `triage.yaml` for it, else the shipped one.
+    """Return the project for a compiler family: of the first folder with a `triage.yaml` for it, else the shipped one.
 
     Raises:
         BadInput: there is none.
