@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from triage.compilers.parts import PastedText, TextExcerpt
 from triage.compilers.shell_words import ShellCommand, calls_in, runs_in
@@ -23,6 +24,7 @@ _FUNCTION = re.compile(
 )
 _OPERATION = re.compile(r'^[ \t]*(?:%[\w#:, %]+ *= *)?"?[a-z_]\w*(?:\.\w+)+"?[ (<@{]', re.M)
 _DUMP = re.compile(r"^// -----// IR Dump", re.M)
+_LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
 _OF_NOTHING = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # text, whose brackets and names mean nothing
 _CLOSING = {")": "(", "]": "[", "}": "{"}
@@ -43,23 +45,33 @@ def read_mlir(text: str) -> PastedText:
     return PastedText(_excerpts(complete or programs), _lines(calls_in(text)), tuple(dict.fromkeys(runs_in(text))))
 
 
+def read_llvm(text: str, tools: re.Pattern[str]) -> PastedText:
+    """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. Empty without such a call."""
+    text = _plain(text)
+    commands = _lines(calls_in(text, tools))
+    if not commands:
+        return PastedText()
+    llvm = [(line, block) for line, block in _blocks(text) if _LLVM_IR.search(block)]
+    return PastedText(_excerpts(llvm, partial(missing_in, comment=";")) or _excerpts(_mlir_programs(text)), commands)
+
+
 def read_kernels(text: str) -> PastedText:
     """Find the Python programs that define a Triton kernel."""
     return PastedText(_excerpts(((line, block) for line, block in _blocks(_plain(text)) if _KERNEL.search(block)), _error_in))
 
 
-def missing_in(text: str) -> str | None:
-    """What a program in MLIR lacks when it was cut out of a larger one; None for a whole one."""
+def missing_in(text: str, comment: str = "//") -> str | None:
+    """What a program in MLIR or LLVM IR lacks when it was cut out of a larger one; None for a whole one."""
     open_: list[tuple[str, int]] = []
     used: dict[str, int] = {}
     defined = set(re.findall(r"^[ \t]*([#!][\w$]+) *=", text, re.M))
     for number, line in enumerate(text.splitlines(), 1):
-        line = _OF_NOTHING.sub("", line).partition("//")[0]
+        line = _OF_NOTHING.sub("", line).partition(comment)[0]
         if line.strip() in ("...", "…"):
             return f"line {number} says that something was left out"
         if not open_ and _INSIDE.match(line):
             return f"line {number} belongs into a function, whose beginning is missing: {line.strip()[:60]}"
-        for alias in _ALIAS.findall(line):
+        for alias in _ALIAS.findall(line) if comment == "//" else ():
             used.setdefault(alias, number)
         for mark in line:
             if mark in "([{":

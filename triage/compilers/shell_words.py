@@ -10,7 +10,7 @@ from pathlib import Path
 
 from triage.model.errors import BadInput
 
-_TOOLS = re.compile(
+IREE_TOOLS = re.compile(
     r"(?<![\w.-])(?:[^\s\"'`()|;&<>=]*[\\/])?(?P<tool>iree-compile|iree-opt|ireec)(?:-[\d.]+)?(?:\.exe)?(?=[\s\"'`]|$)"
     r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
 )
@@ -28,7 +28,7 @@ class ShellCommand:
     """A call of the compiler."""
 
     tool: str
-    """`iree-compile` or `iree-opt`."""
+    """`iree-compile`, `iree-opt`, `llc`, ..."""
     words: tuple[str, ...]
     """Its arguments."""
     env: tuple[tuple[str, str], ...] = ()
@@ -39,11 +39,11 @@ class ShellCommand:
     """Its number in the text, from 1."""
 
 
-def calls_in(text: str) -> Iterator[ShellCommand]:
+def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCommand]:
     """Yield the calls of compilers in a text, such as an issue, a log or a command line."""
-    for number, line in _logical_lines(text, _TOOLS):
+    for number, line in _logical_lines(text, tools):
         end: int | None = None
-        for match in _TOOLS.finditer(line):
+        for match in tools.finditer(line):
             is_repeated, end = end is not None and not line[end : match.start()].strip(), match.end()
             if is_repeated:  # Python's `Invoked with:` prints the name and the path
                 continue
@@ -52,7 +52,7 @@ def calls_in(text: str) -> Iterator[ShellCommand]:
                 after = after.partition("`")[0]
             tool = match["tool"] or "iree-compile"
             following = _split(after.removeprefix('"').removeprefix("'"))
-            yield _call("iree-compile" if tool == "ireec" else tool, _split(before), following, number)
+            yield _call("iree-compile" if tool == "ireec" else tool, _split(before), following, tools, number)
 
 
 def runs_in(text: str) -> list[str]:
@@ -88,11 +88,11 @@ def _split(text: str) -> list[str]:
         return text.split()
 
 
-def _call(tool: str, before: list[str], after: list[str], line: int) -> ShellCommand:
+def _call(tool: str, before: list[str], after: list[str], tools: re.Pattern[str], line: int) -> ShellCommand:
     words: list[str] = []
     is_piped = len(before) >= 3 and before[-1] == "|" and Path(before[-3]).name == "cat"
     stdin = before[-2] if is_piped else None  # `model.mlir` of `cat model.mlir | iree-compile -`
-    rest = iter(after[1:] if after and _TOOLS.fullmatch(after[0]) else after)
+    rest = iter(after[1:] if after and tools.fullmatch(after[0]) else after)
     for word in rest:
         if word in _ENDS:
             break

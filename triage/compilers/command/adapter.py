@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, Environment, Packaging, pep440
+from triage.compilers.base import Compiler, Description, Environment, Packaging, Part, pep440
 from triage.compilers.command.spec import CommandScript, CommandSpec, VersionRule
 from triage.compilers.invocation import Invocation, fill_placeholders
 from triage.execution.process import capture
@@ -19,6 +20,9 @@ from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
 from triage.recipes.family import RecipeFamily
 
+if TYPE_CHECKING:
+    from triage.compilers.parts import RecipeFromInput
+
 _PACKAGES = "command:"
 _CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
 _NOT_OURS = {"__pycache__", "CMakeFiles", ".git", ".cache"}
@@ -28,6 +32,7 @@ _TIMEOUT = 60.0  # seconds for printing the version
 class Command(Compiler):
     """A family of one compiler: the releases of a package, or what folders hold."""
 
+    recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.command.llvm_tools:LlvmToolRecipes")
     # The input may well be Python or ONNX, so every file is passed on unchanged.
     recipe = RecipeFamily(
         name="command",

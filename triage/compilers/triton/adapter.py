@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from triage.compilers.parts import RecipeFromInput
 
 _WORKER = Path(__file__).parent / "worker"
-_FIRST = Version("3.0")
+_FIRST = Version("2.1")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
 
 
@@ -72,7 +72,7 @@ class Triton(Compiler):
 
     def unsupported(self, version: str) -> str | None:
         if Version(version) < _FIRST:
-            return f"Triton {version} is too old; {_FIRST} is the first that triage compiles with"
+            return f"Triton {version} cannot compile ahead of time; {_FIRST} is the first that can"
         return None
 
     def locate(self, root: Path) -> Path | None:

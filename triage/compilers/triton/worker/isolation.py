@@ -56,7 +56,7 @@ def _facts_of(spec: dict[str, Any]) -> dict[str, Any]:
         "get_device_name": lambda *_: "NVIDIA" if is_cuda else "AMD",
         "multi_processor_count": 132,
         "current_device": lambda: 0,
-        "hip": None if is_cuda else "6.0",
+        "hip": None if is_cuda else "6.0",  # torch.version.hip: 2.2 takes anything but None for an AMD machine
     }
 
 
@@ -102,12 +102,10 @@ class _Finder:
 
 
 class _Class(type):
-    """The type of a placeholder, which can be called, inherited from, subscripted, compared and has every attribute."""
-
-    facts: dict[str, Any]
+    """The type of a placeholder, which can be called, inherited from, subscripted and has every attribute."""
 
     def __getattr__(cls, name: str) -> Any:
-        return _nothing(name, cls.facts, cls.__name__)
+        return _nothing(name, type.__getattribute__(cls, "_facts"), cls.__name__)
 
     def __or__(cls, other: object) -> Any:
         return cls
@@ -125,20 +123,29 @@ def _nothing(name: str, facts: dict[str, Any], parent: str = "") -> Any:
         return facts[name]
     if name in ("is_available", "device_count"):
         return lambda *_: parent == "cuda"
-    own = {
-        "facts": facts,
-        "__init__": lambda *_, **__: None,
-        "__call__": lambda _, *arguments, **__: arguments[0] if arguments else None,  # a decorator leaves what it decorates
-        "__getattr__": lambda _, inner: _nothing(inner, facts, name),
-        "__getitem__": lambda *_: None,
-        "__class_getitem__": lambda *_: None,
-        **dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), lambda *_: False),
-    }
-    return _Class(name, (), own)
+
+    def call(_: object, *arguments: Any, **__: object) -> Any:
+        return arguments[0] if arguments else None  # a decorator leaves what it decorates
+
+    def ignore(_: object, *arguments: object, **__: object) -> None:
+        pass
+
+    def look(_: object, inner: str) -> Any:
+        return _nothing(inner, facts, name)
+
+    def compare(*_: object) -> bool:
+        return False
+
+    ways = {"__init__": ignore, "__call__": call, "__getattr__": look, "__getitem__": ignore, "__class_getitem__": ignore}
+    compared = dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), compare)
+    return _Class(name, (), {**ways, **compared, "_facts": facts})
 
 
-def without_driver(spec: dict[str, Any], target: Any) -> None:
-    """Replace the GPU's driver: declaring an autotuner asks it for a benchmarking function."""
+def without_driver(spec: dict[str, Any]) -> None:
+    """Replace the GPU's driver: from 3.0 on, declaring an autotuner asks it for a benchmarking function."""
+    from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
+    arch = int(spec["arch"]) if spec["backend"] == "cuda" else spec["arch"]
+    target = GPUTarget(spec["backend"], arch, spec["warp_size"])
     driver.set_active(_nothing("driver", {**_facts_of(spec), "get_current_target": lambda: target})())

@@ -19,18 +19,20 @@ class Specialised:
     types: dict[str, str]
     constants: dict[str, Any]
     hints: dict[str, dict[str, int]]
+    options: dict[str, Any]
 
     def with_hint(self, hint: str, value: int) -> list[int]:
         """Return the positions of the arguments that have a hint."""
         return [self.names.index(name) for name, hints in self.hints.items() if hints.get(hint) == value]
 
+    def by_position(self, values: dict[str, Any]) -> dict[int, Any]:
+        """The same, keyed by position instead of name."""
+        return {self.names.index(name): value for name, value in values.items()}
+
 
 def specialise(source: str, spec: dict[str, Any], language: Any) -> Specialised:
-    """Specialise the kernel of `source` as `spec` says.
-
-    Raises:
-        Mistaken: The two do not fit.
-        Unsupported: `triton.language` lacks a type.
+    """The kernel of `source` as `spec` has it. Mistaken where the two do not fit, Unsupported for a type that
+    `triton.language` lacks.
     """
     function = _find(source, spec)
     names = list(function.arg_names)
@@ -43,7 +45,7 @@ def specialise(source: str, spec: dict[str, Any], language: Any) -> Specialised:
     # What is known to be 1 is folded as a constant is.
     constants.update({name: 1 for name, hints in spec["hints"].items() if hints.get("divisibility") == 1})
     types = {name: spec["signature"][name] for name in names if name in spec["signature"]}
-    return Specialised(function, names, types, constants, spec["hints"])
+    return Specialised(function, names, types, constants, spec["hints"], spec["options"])
 
 
 def _find(source: str, spec: dict[str, Any]) -> Any:

@@ -68,11 +68,13 @@ class KernelReport:
         return 1
 
     def _watched(self, name: str, make: Stage, *, ends: bool) -> Stage:
-        def watched(source: Any, metadata: dict[str, Any]) -> Any:
+        def watched(source: Any, *metadata: dict[str, Any]) -> Any:
             print_report({"stage": name})
-            product = make(source, metadata)
-            if name == "llir" and metadata.get("shared") is not None:
-                self._metrics["shared_bytes"] = int(metadata["shared"])
+            product = make(source, *metadata)
+            if name == "llir":
+                shared = metadata[0].get("shared") if metadata else _shared_of(source)
+                if shared is not None:
+                    self._metrics["shared_bytes"] = int(shared)
             elif name in ("cubin", _LINKED):
                 self._metrics["binary_bytes"] = len(product)
             elif name == "amdgcn":
@@ -95,3 +97,10 @@ class KernelReport:
 def print_report(report: dict[str, Any]) -> None:
     """Print a line that the program above reads."""
     print("triage: " + json.dumps(report), flush=True)
+
+
+def _shared_of(module: Any) -> int | None:
+    """Return the shared memory of a module of 2.1 and 2.2, which store it nowhere else while stages run."""
+    from triton._C.libtriton.triton import get_shared_memory_size
+
+    return int(get_shared_memory_size(module))
