@@ -29,7 +29,7 @@ def attribution_document(found: Attribution) -> Document:
         lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
         good, bad = found.good.name, found.bad.name
         title = f"IR after {found.passes[0]}: - {good}, + {bad}"
-        blocks += [Heading(title, 3), Code("\n".join(lines[:_MAX_LINES]), "diff")]
+        blocks += [Heading(title), Code("\n".join(lines[:_MAX_LINES]), "diff")]
         if len(lines) > _MAX_LINES or excerpt.cut:
             blocks.append(Paragraph(Span("the rest is left out", "dim")))
     return Document(f"{found.case}: {answer}", blocks)

@@ -23,18 +23,18 @@ def known_case_document(result: KnownCase) -> Document:
         for run in result.runs:
             when = run.first[:10] if run.nights == 1 else f"{run.first[:10]} to {run.last[:10]}"
             nights.append([when, run.toolchain.name, *_state(run.status, run.failure)])
-        blocks += [Heading("Nights", 3), Table(("", "", "", ""), nights)]
+        blocks += [Heading("Nights"), Table(("", "", "", ""), nights)]
     if result.states:
         states = [[state.toolchain, *_state(state.status, state.failure)] for state in result.states]
-        blocks += [Heading("Toolchains", 3), Table(("", "", ""), states)]
+        blocks += [Heading("Toolchains"), Table(("", "", ""), states)]
     for cluster, signature in {run.cluster: run.failure.signature for run in result.runs if run.failure}.items():
         known = next((one for one in result.failures if one.signature == signature), None)
         rows: list[tuple[str, Inline]] = [("page", f"failures/{cluster}.html"), *_known(known)]
         if issue := result.tracked.get(cluster or ""):
             rows.append(("tracked as", issue))
-        blocks += [Heading(signature, 3), Facts(rows)]
+        blocks += [Heading(signature), Facts(rows)]
     if result.log:
-        blocks += [Heading(f"Output on {result.log.toolchain}", 3)]
+        blocks += [Heading(f"Output on {result.log.toolchain}")]
         blocks += [Paragraph(Span(result.log.command, "dim"))] if result.log.command else []
         blocks.append(Code(_log_text(result.log)))
     return Document(result.case, blocks)

@@ -21,7 +21,7 @@ def history_document(result: Histories) -> Document:
             key = [(state.releases, state.status, state.failure and state.failure.signature) for state in history.states]
             alike.setdefault(repr(key), []).append(history)
         for group in sorted(alike.values(), key=lambda group: not group[0].changes):
-            blocks += [Heading(cases_text([history.case for history in group]), 3), Facts(_states(group[0]))]
+            blocks += [Heading(cases_text([history.case for history in group])), Facts(_states(group[0]))]
         compiles = plural(sum(history.compiles for history in family), "compile")
         pairs = plural(len(family) * len(family[0].places), "pair")
         probes, title = sum(len(history.probes) for history in family), compiler_title(compiler)

@@ -23,7 +23,7 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
     compilers = list(dict.fromkeys(one.about.compiler for one in result.results))
     for compiler in compilers:
         if len(compilers) > 1:
-            blocks.append(Heading(compiler_title(compiler), 3))
+            blocks.append(Heading(compiler_title(compiler)))
         family = [one for one in result.results if one.about.compiler == compiler]
         versions = list(dict.fromkeys(one.toolchain.name for one in family))
         found = {(one.case, one.toolchain.name): one for one in family}
@@ -48,7 +48,7 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
         for one, _ in group:
             cases.setdefault(one.toolchain.name, []).append(one.case)
         title = compiler_title(first.about.compiler)
-        blocks.append(Heading("; ".join(f"{cases_text(names)} on {title} {name}" for name, names in cases.items()), 3))
+        blocks.append(Heading("; ".join(f"{cases_text(names)} on {title} {name}" for name, names in cases.items())))
         blocks += failure_blocks(failure, first.about.input.path, first.about.compiler)
     counts = Counter(one.status for one in result.results)
     spans = [Span(f"{counts[status]} {status.value}", STYLES[status]) for status in Status if counts[status]]
