@@ -26,7 +26,7 @@ def remedy_document(result: Remedies) -> Document:
         labels = [label for label, _ in COST_METRICS.values()]
         rows = [_row(remedy, list(COST_METRICS)) for remedy in result.remedies]
         if result.upgrade:
-            upgrade = Span(f"fixed in {result.upgrade.name}: upgrade", "strong")
+            upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
             rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
         blocks.append(Table(("change", "compile time", *labels, "time ratio", "holds on", "breaks"), rows))
         explained = [remedy for remedy in result.remedies[:_MOST_EXPLAINED] if remedy.explanation]
