@@ -26,8 +26,9 @@ settings.load_profile("triage")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
-for _name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-    os.environ.pop(_name, None)  # set by git hooks and `git bisect run`; the tests make repositories of their own
+# The first ones are set by git hooks and `git bisect run`, but tests make repositories of their own.
+for _name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "COLUMNS"):
+    os.environ.pop(_name, None)
 Triage = Callable[..., subprocess.CompletedProcess[str]]
 
 
