@@ -1,4 +1,4 @@
-"""Attribution reports: text, JSON and HTML page."""
+"""Attribution reports: text and JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from triage.report.attribution import attribution_document
 from triage.report.formats import rendered
 
 TILE = PassName("TilePass", "t-tile")
-EVIL = '<script>alert("x")</script>'
 DIVERGING = Attribution(
     "case",
     Revision("3.2.0"),
@@ -26,14 +25,14 @@ DIVERGING = Attribution(
         "kernel",
         (Difference("t.copy", "1", "3"),),
         (Difference("config.tiles", "[4]", "[8]"),),
-        Excerpt((f"t.call {EVIL}", "t.end"), ("t.other", "t.end")),
+        Excerpt(("t.call", "t.end"), ("t.other", "t.end")),
         ("lib/Tile.cpp",),
     ),
     first=DivergingPass(PassName("FusePass"), PassName("FusePass"), None),
     phases=(
         PhaseComparison("flow", {"dispatches": 2}, {"dispatches": 2}, same=True),
         PhaseComparison(
-            "stream", {"dispatches": 2}, {"dispatches": 3}, same=False, differences=(Difference(f"t.op : {EVIL}", "0", "1"),)
+            "stream", {"dispatches": 2}, {"dispatches": 3}, same=False, differences=(Difference("t.op", "0", "1"),)
         ),
         PhaseComparison("targets", {"dispatches": 2}, None, same=None),
     ),
@@ -54,13 +53,6 @@ def test_the_text_has_the_answer_and_the_facts() -> None:
         assert part in text
     assert "2 | 3" in text
     assert "+ t.other" in text
-
-
-def test_the_page_escapes_compiler_output_and_loads_nothing() -> None:
-    page = rendered("html", DIVERGING, attribution_document)
-    assert EVIL not in page
-    for outside in ("src=", "@import", "url("):
-        assert outside not in page
 
 
 def test_the_json_has_the_suspects() -> None:

@@ -31,7 +31,6 @@ set -e
 out="$(dirname "$0")/made/$1"
 new="$out.$$"
 echo "$1 build" >> "${TRIAGE_TEST_CALLS:-/dev/null}"
-if [ -e "$(dirname "$0")/hang" ]; then sleep 600; fi
 mkdir -p "$new/tools" "$new/source"
 git -C "$SMALL_REPO" archive "$1" | tar -x -C "$new/source"
 cc -O0 "-DCOMMIT=\\"$1\\"" -o "$new/tools/iree-compile" $(find "$new/source" -name "*.c")

@@ -78,7 +78,7 @@ class LetterRegistry:
 
 
 class HistoryRunner:
-    """Stands where an Engine stands. `asked` lists (case, index, fresh); `flips` has the outcomes of the next probes."""
+    """Stands where an Engine stands. `asked` lists (case, index, fresh)."""
 
     progress = Progress()
 
@@ -88,7 +88,6 @@ class HistoryRunner:
         self.histories, self.jobs = histories, jobs
         self.registry = LetterRegistry(max(map(len, histories.values())))
         self.asked: list[tuple[str, int, bool]] = []
-        self.flips: dict[tuple[str, int], list[str]] = {}
         self.compiles = 0
         self.unsteady: set[tuple[str, int]] = set()
         self.stop = threading.Event()
@@ -102,8 +101,7 @@ class HistoryRunner:
             index = int(job.ref.revision.name.split(".")[1])
             name = job.case.name
             self.asked.append((name, index, job.fresh))
-            letters = self.flips.get((name, index))
-            letter = letters.pop(0) if letters else self.histories[name][index]
+            letter = self.histories[name][index]
             yield Probe(
                 job.case,
                 job.ref.revision,

@@ -36,12 +36,6 @@ def test_the_commit_that_made_the_artifact_grow(
     assert float(found["failure"]["details"]["value"]) == pytest.approx(grown, rel=1e-3)
 
 
-def test_a_threshold_needs_a_metric(heavy: Path, triage: Triage, home: Path) -> None:
-    done = triage("bisect", heavy, "--good", "3.1.0", "--bad", "3.2.0", "--threshold", "3")
-    assert done.returncode == 2
-    assert "--metric" in done.stderr
-
-
 def test_a_person_leads_and_resumes(
     small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, calls: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -107,25 +105,6 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
         claimed = [step.answer for step in (path.broke, path.changed) if step] or [path.fixed.answer]
         assert (found.status is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
     assert found.confirmed
-
-
-@pytest.mark.parametrize(("wrong", "runs"), [(0.05, 120), (0.1, 120)])
-def test_flaky_probes_name_a_wrong_release_in_one_bisect_of_a_hundred_at_most(wrong: float, runs: int) -> None:
-    named = errors = 0
-    for seed in range(runs):
-        randomly = random.Random(seed)
-        culprit = randomly.randrange(1, 16)
-        truth = "P" * culprit + "F" * (16 - culprit)
-        runner = HistoryRunner({"case": truth}, jobs=2)
-        for index, letter in enumerate(truth):
-            other = "F" if letter == "P" else "P"
-            runner.flips["case", index] = [other if randomly.random() < wrong else letter for _ in range(300)]
-        found = run(runner)
-        if found.status is Answer.CULPRIT:
-            named += 1
-            errors += pair(found) != (culprit - 1, culprit)
-    assert errors <= 0.01 * named
-    assert named > 0.5 * runs
 
 
 def test_a_deterministic_bisect_of_sixteen_releases_needs_few_probes() -> None:

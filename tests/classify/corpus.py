@@ -1,7 +1,5 @@
 """The corpus of failures from public threads, and logs without a failure.
 
-`python -m tests.classify.corpus` prints wrong answers.
-
 The corpus holds facts of the threads (what failed, in which operation) and texts of our own in the format of the diagnostics.
 """
 
@@ -66,10 +64,3 @@ def logs_without_failure() -> dict[str, str]:
     """Read the logs in which nothing failed."""
     entries = yaml.safe_load((CORPUS / "no_failure.yaml").read_text("utf-8"))
     return {entry.get("thread") or entry["name"]: entry["log"] for entry in entries}
-
-
-if __name__ == "__main__":
-    for snippet in snippets():
-        found = snippet.first_failure()
-        if not (snippet.is_right(found) and snippet.is_specific(found)):
-            print(f"{snippet.thread}: {found.signature if found else None} | {found and found.headline}")

@@ -72,11 +72,11 @@ def test_all_mistakes_are_printed_and_nothing_is_run(home: Path, triage: Triage,
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["run", "{good}", "-t", "path:/nowhere"], 4, ""),
         (["run", "{good}", "-t", "nightly:soon"], 2, "names no day"),
         (["run", "{good}", "-t", "commit:abc1234"], 2, "--repo"),
         (["classify", "nothing.log"], 2, "nothing.log"),
         (["bisect", "{good}", "--case", "other"], 2, "there is no case 'other'"),
+        (["bisect", "{good}", "--good", "3.1.0", "--bad", "3.2.0", "--threshold", "3"], 2, "--metric"),
         (["toolchains", "prune", "--keep", "much"], 2, "--keep"),
         (["nightly", "{good}", "-t", "3.2.0", "-t", "3.3.0"], 2, "--toolchain"),
         (["run"], 2, "PATH"),

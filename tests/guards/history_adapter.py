@@ -1,12 +1,22 @@
-"""The only guard that knows the search from inside: it lets the search ask a simulated history."""
+"""The only guard that knows the search from inside: it lets the search ask a simulated history, whose probes may be wrong.
+
+No process is started. As with real probes, a result is cached: only a fresh probe can differ from the one before it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from tests.bisect.simulated import History, simulate
+from tests.bisect.letters import LetterRange, LetterRegistry, case_named, outcome
 from tests.guards.histories import World
+from triage.bisect.plan import BisectRequest, bisect_between
 from triage.bisect.result import BisectKind
+from triage.bisect.search import BisectSearch, run_search
+from triage.execution.scheduler import ProbeJob
+from triage.model.outcome import Measured, Probe
+from triage.model.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -19,13 +29,45 @@ class Found:
     probes: int
 
 
+@dataclass
+class FlakyRunner:
+    """Stands where an Engine stands. `asked`: the index of each probe that was not cached."""
+
+    world: World
+    seed: int
+    asked: list[int] = field(default_factory=list)
+    progress = Progress()
+
+    def __post_init__(self) -> None:
+        self.jobs = self.world.jobs
+        self.registry = LetterRegistry(len(self.world.letters))
+        self._random = random.Random(self.seed)
+        self._cached: dict[int, str] = {}
+
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
+        for job in jobs:
+            index = _index(job.ref.revision.name)
+            cached = not job.fresh and index in self._cached
+            if not cached:
+                self.asked.append(index)
+                letter = self.world.letters[index]
+                is_wrong = self._random.random() < self.world.rates[index]
+                self._cached[index] = {"P": "F", "F": "P"}.get(letter, letter) if is_wrong else letter
+            yield Probe(job.case, job.ref.revision, None, outcome(self._cached[index]), Measured(seconds=1.0), cached=cached)
+
+
 def search(world: World, seed: int) -> Found:
     """Search a history whose probes are wrong as often as it says; `seed` decides which."""
     kind = BisectKind.FIX if world.finds_fix else BisectKind.REGRESSION
-    history = History(world.letters, world.rates, world.weights, kind, world.jobs, world.commits, world.ends_named)
-    answer, probes = simulate(history, seed)
+    runner, case, size = FlakyRunner(world, seed), case_named("case"), len(world.letters)
+    if world.commits:
+        line = LetterRange([1.0] * size, world.weights)
+        answer = run_search(BisectSearch(runner, case, line, kind=kind))
+    else:
+        ends = ("1.0.0", f"1.{size - 1}.0") if world.ends_named else (None, None)
+        answer = bisect_between(BisectRequest(runner, case, kind=kind), *ends)  # type: ignore[arg-type]
     before, after = (_index(revision.name) if revision else -1 for revision in (answer.before, answer.after))
-    return Found(answer.confirmed, before, after, probes)
+    return Found(answer.confirmed, before, after, len(runner.asked))
 
 
 def _index(name: str) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.remedy.flag_compiler import FLAGS, a_case, a_toolchain, failed
-from triage.classify.rules import LeastValue
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
 from triage.model.case import Case
@@ -46,13 +45,6 @@ def test_switches_near_the_failure_come_first_with_both_values() -> None:
     order = [tried.index(f"--iree-{name}") for name in (*names, "dispatch-creation-fuse-multi-use=false")]
     assert order == sorted(order)
     assert "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=false" not in tried
-
-
-def test_a_limit_is_tried_at_its_largest_value() -> None:
-    [change, *_] = first_tier(situation(a_case(), failed("affinity-non-convergence").failure))
-    assert change.limit == LeastValue("iree-stream-affinity-solver-max-iterations", 32, 65536, why=change.why)
-    assert change.flags == ("--iree-stream-affinity-solver-max-iterations=65536",)
-    assert change.with_value(137).flags == ("--iree-stream-affinity-solver-max-iterations=137",)
 
 
 def test_kernel_options_are_input_changes() -> None:
