@@ -101,14 +101,17 @@ def report_progress(search: BisectSearch) -> None:
     """Print one line of progress after a round that changed anything."""
     if search.belief is not None:
         (index, chance), *others = search.belief.suspects()
-        steps = search.belief.steps
-        line = f"{1 + len(others)} suspect{'s' if others else ''} left, about {steps} step{'' if steps == 1 else 's'}"
-        if not others or chance > others[0][1]:
-            likeliest = search.range.suspect(index)
-            line += f"; most likely ({chance:.0%}): {likeliest.name} {likeliest.subject or ''}"
+        steps, likeliest = search.belief.steps, search.range.suspect(index)
+        name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
+        if not others:
+            line = f"1 suspect left: {name}"
+        else:
+            line = f"{1 + len(others)} suspects left, about {steps} step{'' if steps == 1 else 's'}"
+            if chance > others[0][1]:
+                line += f"; most likely ({chance:.0%}): {name}"
         if line != search.told:
             search.told = line
-            search.runner.progress.note(line.rstrip())
+            search.runner.progress.note(line)
 
 
 def bisect_between(
