@@ -194,6 +194,8 @@ class _ModuleReader:
         arrow, result = types[end : end + 4], types[end + 4 :].strip()
         if arrow != " -> " or len(split(types[1 : end - 1])) != len(operation.operands):
             raise _error(f"expected a function type of {operation.name} that fits its operands")
+        if result.startswith("(") and closing(result, 0) != len(result):
+            raise _error(f"expected the result types of {operation.name}")
         results = split(result[1:-1]) if result.startswith("(") else [result]
         packs = [(pack[1], pack[2]) for pack in _RESULT.finditer(names)]
         count = sum(int(size or 1) for _, size in packs)

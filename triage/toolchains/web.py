@@ -59,7 +59,7 @@ def status_of(response: requests.Response) -> str:
     message = f": {str(content['message'])[:200]}" if isinstance(content, dict) and "message" in content else ""
     if response.headers.get("X-RateLimit-Remaining") == "0":
         with suppress(ValueError, OverflowError, OSError):
-            reset = datetime.fromtimestamp(int(response.headers["X-RateLimit-Reset"])).astimezone()
+            reset = datetime.fromtimestamp(int(str(response.headers.get("X-RateLimit-Reset")))).astimezone()
             message += f"; the limit ends on {reset:%Y-%m-%d at %H:%M %z}"
     return f"{response.status_code} {response.reason}{message}"
 
