@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,83 +10,30 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.conftest import ROOT
 from triage.compilers.iree.suite import IreeSuites
 from triage.model.case import Case, Reference
 from triage.model.errors import BadFiles
 from triage.model.execution import Stage
 
-CONFIG = """{
-  // flags of this machine
-  "config_name": "cpu",
-  "iree_compile_flags": ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"],
-  "iree_run_module_flags": ["--device=local-sync"], /* one
-  device */
-  "skip_compile_tests": ["ops/never",],
-  "skip_run_tests": ["ops/compiled"],
-  "expected_compile_failures": ["ops/broken"],
-  "expected_run_failures": ["ops/wrong"],
-}
-"""
+#: The suite that each test gets a copy of.
+SUITE = ROOT / "tests" / "data" / "iree_suite"
 TORCH = '{"flat_args": [{"Formula": {"shape": [2, "x"]}}],\n  "mode": "look"\n}'
-MODULE = '{"mlir": "https://example.com/a/model.mlir", "compiler_flags": ["--iree-hal-target-backends=llvm-cpu"]}'
-BENCHMARK = """{
-  "type": "benchmark",
-  "markers": ["cpu"],
-  "modules": ["modules/model"],
-  "weights": [{"type": "url", "scope": "model", "url": "https://example.com/real.irpa"}],
-  "inputs": [{"value": "1x64xi64", "url": "https://example.com/input.0.bin"}, {"value": "2xf8E4M3FNUZ"}],
-  "run_args": ["--device=local-task", "--benchmark_repetitions=10"],
-  "golden_time_ms": 150.0,
-}
-"""
-QUALITY = """{
-  "mlir": "https://example.com/model.mlir",
-  "compiler_flags": ["--iree-hal-target-device=hip", "--iree-scheduling-dump-statistics-file=a.json"],
-  "inputs": [{"source": "https://example.com/in.bin", "value": "1x4xi64"}],
-  "outputs": [{"source": "https://example.com/out.npy"}],
-  "real_weights": "https://example.com/real.irpa",
-  "device": "hip", "run_function": "main",
-  "threshold_args": ["--expected_f16_threshold=0.5f"],
-  "compile_chip_expecting_to_fail": ["gfx90a"],
-  "tuner_file": {"mi300": "spec.mlir"}
-}
-"""
-TIME = """{
-  "function_run": "main",
-  "inputs": ["1x4xi64"],
-  "device": "hip",
-  "benchmark_flags": ["--benchmark_repetitions=3", "--device_allocator=caching"],
-  "golden_time_ms": {"mi250": 9, "mi300": 10},
-  "golden_time_tolerance_multiplier": {"mi250": 1.3, "mi300": 1.5},
-  "golden_dispatch": {"mi300": 7},
-  "specific_chip_to_ignore": ["gfx90a"]
-}
-"""
 OUTCOMES = {"a/one": "pass", "a/two": "fail-import", "b/three": "fail-compile", "b/four": "fail-run", "b/five": "skip"}
-FILES = {
-    "cpu.json": CONFIG,
-    "modules/model.json": MODULE,
-    "tests/time.json": BENCHMARK,
-    "shark/quality/a/clip_rocm.json": QUALITY,
-    "shark/benchmarks/a/clip_rocm.json": TIME,
-    "shark/spec.mlir": "module {}",
-    "conftest.py": "",
-}
 
 
 @pytest.fixture
 def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ROCM_CHIP", raising=False)
     monkeypatch.delenv("SKU", raising=False)
-    folder = tmp_path / "suite"
-    files = dict(FILES)
+    folder = shutil.copytree(SUITE, tmp_path / "suite")
+    (folder / "conftest.py").touch()
     for name in ("broken", "compiled", "fine", "never", "wrong"):
-        files[f"ops/{name}/model.mlir"] = "module {}"
-        files[f"ops/{name}/input_0.bin"] = "1234"
-        files[f"ops/{name}/run_module_io_flags.txt"] = "--input=f32=@input_0.bin\n--expected_output=f32=1\n"
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        operation = folder / "ops" / name
+        operation.mkdir(parents=True)
+        (operation / "model.mlir").write_text("module {}")
+        (operation / "input_0.bin").write_text("1234")
+        (operation / "run_module_io_flags.txt").write_text("--input=f32=@input_0.bin\n--expected_output=f32=1\n")
     return folder
 
 
@@ -152,11 +100,12 @@ def test_expected_failures_and_skipped_tests_depend_on_the_chip(suite: Path, mon
     monkeypatch.setenv("ROCM_CHIP", "gfx90a")
     monkeypatch.setenv("SKU", "mi250")
     file = suite / "shark" / "quality" / "a" / "clip_rocm.json"
-    file.write_text(QUALITY.replace('"device"', '"run_test_expecting_to_fail": true, "device"'))
+    quality = file.read_text()
+    file.write_text(quality.replace('"device"', '"run_test_expecting_to_fail": true, "device"'))
     [case] = cases(suite, suite / "shark").values()
     assert [entry.stage for entry in case.expect] == [Stage.RUN, Stage.COMPARE, Stage.COMPILE]
     assert [flag.text for flag in case.flags] == ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx90a"]
-    file.write_text(QUALITY.replace('"device"', '"compile_only": true, "device"'))
+    file.write_text(quality.replace('"device"', '"compile_only": true, "device"'))
     [case] = cases(suite, file).values()
     assert case.run is None
 
@@ -164,7 +113,8 @@ def test_expected_failures_and_skipped_tests_depend_on_the_chip(suite: Path, mon
 def test_a_pipeline_is_loaded_behind_the_modules_that_it_calls(suite: Path) -> None:
     pipeline = '"modules": ["a_clip"], "mlir_file_name": "spec.mlir", "compile_flags": ["--x"], "inputs"'
     file = suite / "shark" / "benchmarks" / "a" / "e2e_rocm.json"
-    file.write_text(TIME.replace('"inputs"', pipeline))
+    time = (file.parent / "clip_rocm.json").read_text()
+    file.write_text(time.replace('"inputs"', pipeline))
     [case] = cases(suite, file).values()
     assert case.input.path.name == "model.mlir"
     assert case.run
@@ -210,13 +160,14 @@ def test_outcomes_of_onnx_models_become_expected_failures(suite: Path) -> None:
 
 
 def test_mistakes_of_all_files_are_reported_at_once(suite: Path) -> None:
-    (suite / "cpu.json").write_text(CONFIG.replace("skip_run_tests", "skip_runs").replace('"config_name": "cpu",', ""))
+    config = suite / "cpu.json"
+    config.write_text(config.read_text().replace("skip_run_tests", "skip_runs").replace('"config_name": "cpu",', ""))
     (suite / "ops/fine/run_module_io_flags.txt").write_text("--input=f32=@gone.bin\n")
     (suite / "ops/wrong/other.mlir").write_text("module {}")
     torch = suite / "generated" / "Add" / "f32" / "run_module_io.json"
     torch.parent.mkdir(parents=True)
     torch.write_text(TORCH)
-    found = problems(suite, suite / "cpu.json", suite / "gone.json")
+    found = problems(suite, config, suite / "gone.json")
     places = {(name, line, column) for name, line, column, _ in found}
     assert {("cpu.json", 8, 3), ("gone.json", None, None), ("run_module_io_flags.txt", 1, 9), ("wrong", None, None)} <= places
     assert {("run_module_io.json", 1, 42), ("run_module_io.json", 2, 11)} <= places

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -157,21 +154,3 @@ def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> No
         list(pool.map(lambda number: stores[number].add(numbered(100 + number)), range(8)))
     assert all(store.find(f"key{100 + number}") for store in stores for number in range(8))
     assert len(set_aside_files(path)) == 1
-
-
-def test_a_kill_at_any_moment_keeps_the_finished_records(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from tests.execution.test_cache import record; from triage.execution.cache import ResultCache\n"
-        "store = ResultCache(Path(sys.argv[1]))\n"
-        "for n in range(100000):\n    store.add(record(str(n)))\n    print(n, flush=True)\n"
-    )
-    path = tmp_path / "e.db"
-    command = [sys.executable, "-c", code, str(path), str(Path(__file__).parents[2])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout
-        for _ in range(30):
-            writer.stdout.readline()
-        writer.send_signal(signal.SIGKILL)
-        added = writer.stdout.read().split()
-    assert ResultCache(path).find(added[-1] if added else "29") is not None

@@ -19,9 +19,9 @@ from triage.compilers.iree.runner import IreeRunner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.scratch import Scratch
-from triage.model.case import Case, Flag, Input, InputKind, Reference, RunSpec, Target
+from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
-from triage.model.outcome import Cause, Compiled, Failed, Untestable
+from triage.model.outcome import Cause, Failed, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain
 
 # Notes its arguments, then does what the next line of the plan says; its last line says it for all later runs.
@@ -67,10 +67,8 @@ class ScriptFamily(Compiler):
     def describe(self, program: Path) -> Description:
         raise NotImplementedError
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        flags = tuple(flag.text for flag in case.flags)
-        unknown = next((flag for flag in flags if flag == "--unknown"), None)
-        return Untestable(Cause.FLAG, f"does not know the flag {unknown}") if unknown else Invocation(flags)
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation:
+        return Invocation(())
 
 
 @dataclass
@@ -93,10 +91,9 @@ class Laboratory:
     def toolchain(self) -> Toolchain:
         return lab_toolchain(self.folder)
 
-    def case(self, *flags: str) -> Case:
-        source = Input(self.folder / "m.mlir", InputKind.MLIR)
-        target, given = Target("llvm-cpu"), tuple(map(Flag, flags))
-        return Case("m", "m", "", "script", self.folder / "m.yaml", source, target, given, limits=Limits(timeout=60))
+    def case(self) -> Case:
+        source, target = Input(self.folder / "m.mlir", InputKind.MLIR), Target("llvm-cpu")
+        return Case("m", "m", "", "script", self.folder / "m.yaml", source, target, limits=Limits(timeout=60))
 
 
 def lab_toolchain(folder: Path) -> Toolchain:
@@ -122,17 +119,6 @@ def engine_in(folder: Path) -> Engine:
     )
     cache = ResultCache(folder / "evidence.db")
     return Engine(registry, {"script": ScriptFamily()}, cache, inputs_without_importer(folder), threading.Event())
-
-
-def test_a_probe_is_recalled(lab: Laboratory) -> None:
-    lab.plan(COMPILES)
-    assert lab.engine.known_on(lab.case(), lab.toolchain) is None
-    first = lab.engine.probe_on(lab.case(), lab.toolchain)
-    again = lab.engine.probe_on(lab.case(), lab.toolchain)
-    assert isinstance(first.outcome, Compiled)
-    assert (first.cached, again.cached, len(lab.runs)) == (False, True, 1)
-    assert first.measured.metrics == {"artifact_bytes": len("artifact\n")}
-    assert lab.engine.known_on(lab.case(), lab.toolchain) == again
 
 
 def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:
@@ -179,13 +165,6 @@ def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     assert isinstance(outcome, Untestable)
     assert outcome.cause is Cause.ENVIRONMENT
     assert lab.evidence.count() == 0
-
-
-def test_nothing_runs_for_a_flag_that_the_version_does_not_have(lab: Laboratory) -> None:
-    lab.plan(COMPILES)
-    outcome = lab.engine.probe_on(lab.case("--unknown"), lab.toolchain).outcome
-    assert isinstance(outcome, Untestable)
-    assert (outcome.cause, lab.runs) == (Cause.FLAG, [])
 
 
 def test_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:

@@ -22,17 +22,15 @@ def shell(code: str, folder: Path, output: int = 8 * MIB, **options: object) -> 
     return run(["sh", "-c", code], Limits(timeout=60, output=output), folder, **options)
 
 
-def test_one_large_file_is_over_the_limit(tmp_path: Path) -> None:
-    assert shell("exec cat /dev/zero > out", tmp_path).ending is Ending.OVER_OUTPUT
-
-
-def test_many_files_are_over_the_limit_while_the_program_runs(tmp_path: Path) -> None:
-    code = "for n in 1 2 3 4; do head -c 3M /dev/zero > $n; done; sleep 300"
-    assert shell(code, tmp_path).ending is Ending.OVER_OUTPUT
-
-
-def test_the_temporary_folder_counts(tmp_path: Path) -> None:
-    code = "mkdir $TMPDIR/deep; for n in 1 2 3 4; do head -c 3M /dev/zero > $TMPDIR/deep/$n; done"
+@pytest.mark.parametrize(
+    "code",
+    [
+        "exec cat /dev/zero > out",
+        "for n in 1 2 3 4; do head -c 3M /dev/zero > $n; done; sleep 300",
+        "mkdir $TMPDIR/deep; for n in 1 2 3 4; do head -c 3M /dev/zero > $TMPDIR/deep/$n; done",
+    ],
+)
+def test_one_file_many_files_and_temporary_files_are_over_the_limit(tmp_path: Path, code: str) -> None:
     assert shell(code, tmp_path).ending is Ending.OVER_OUTPUT
 
 

@@ -124,16 +124,6 @@ def test_commits_of_a_branch_are_placed_where_it_left_the_line(history: History,
         timeline.place("other")
 
 
-def test_a_span_leaves_the_good_end_out(history: History, branched: dict[str, str]) -> None:
-    timeline = Timeline(history.path)
-    span = timeline.between(branched["a"], "main")
-    assert list(span.indices) == [1, 2, 3]
-    assert span.good.exact
-    from_release = timeline.between("v1.0", "main")
-    assert list(from_release.indices) == [2, 3]
-    assert not from_release.good.exact
-
-
 def test_a_span_without_commits_says_why(history: History, branched: dict[str, str]) -> None:
     timeline = Timeline(history.path)
     with pytest.raises(BadInput, match=r"is newer than the bad commit .*: exchange them"):
@@ -142,21 +132,6 @@ def test_a_span_without_commits_says_why(history: History, branched: dict[str, s
         timeline.between("main", "HEAD")
     with pytest.raises(BadInput, match="only commits of a branch"):
         timeline.between(branched["b"], "release")
-
-
-def test_tags_know_their_commits(history: History) -> None:
-    sha = history.commit("one")
-    history.git("tag", "iree-3.5.0rc20250604")
-    history.git("tag", "-a", "-m", "x", "v3.5.0")
-    history.git("tag", "-a", "-m", "x", "a-blob", history.git("hash-object", "-w", "--stdin", data=b"x"))
-    timeline = Timeline(history.path)
-    assert [(tag.name, tag.sha) for tag in timeline.tags()] == [
-        ("iree-3.5.0rc20250604", sha),
-        ("v3.5.0", sha),
-    ]
-    assert [tag.name for tag in timeline.tags("iree-*rc*")] == ["iree-3.5.0rc20250604"]
-    assert timeline.tag("v3.5.0") is not None
-    assert timeline.tag("v3.5.1") is None
 
 
 def test_days_in_names() -> None:

@@ -9,20 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Triage
+from tests.conftest import Triage
 from tests.real.answers import json_answer
 
 pytestmark = pytest.mark.real
-RECIPES = ROOT / "recipes"
-DELTA = RECIPES / "triton-delta-rule.yaml"
-
-
-def test_a_bisect_finds_the_release_and_its_assertion(shared_home: Path, triage: Triage) -> None:
-    bisection = json_answer(triage, "bisect", DELTA, "--case", "num_warps=8", "--good", "3.1.0", "--bad", "3.2.0", code=0)
-    assert (bisection["before"]["name"], bisection["after"]["name"], bisection["confirmed"]) == ("3.1.0", "3.2.0", True)
-    failure = bisection["failure"]
-    assert failure["signature"].startswith("assertion:getTotalOutDimSize() == std::accumulate(")
-    assert (failure["class"], failure["phase"]) == ("assertion", "llir")
 
 
 def write_recipe(folder: Path, source: str, **keys: str) -> Path:

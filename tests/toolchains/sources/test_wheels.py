@@ -12,7 +12,6 @@ from triage.compilers.iree import Iree
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.index import Index
-from triage.toolchains.install_cache import installed, is_intact, stored
 from triage.toolchains.registry import ToolchainRegistry
 from triage.toolchains.sources.wheels import Wheels
 from triage.toolchains.workspace import Workspace
@@ -79,25 +78,6 @@ def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Wheels, timeline:
     assert brief(nightlies.offers(timeline, range(1, 3))) == [("02", 1, True, True), ("03", 1, True, True)]
 
 
-def test_a_nightly_is_obtained_once_and_counts_as_an_install(
-    nightlies: Wheels, timeline: Timeline, server: LoopbackIndex, workspace: Workspace
-) -> None:
-    [first, *_] = offers = nightlies.offers(timeline, range(1, 3))
-    assert all(one.seconds == 15 for one in offers)
-    folder = nightlies.obtain(first)
-    assert (folder / PROGRAM).read_bytes() == b"\x7fELF 20250602"
-    assert is_intact(folder)
-    assert [one.folder for one in stored(workspace.home)] == [folder]
-    assert [one.version for one in installed(workspace.toolchains, NAME)] == ["3.5.0rc20250602"]
-    asked = len(server.requests)
-    assert nightlies.obtain(first) == folder
-    assert len(server.requests) == asked
-    here, other = nightlies.offers(timeline, range(1, 3))
-    assert here.seconds == 0
-    assert 0 < other.seconds < 10  # learnt
-    assert not [path for path in workspace.toolchains.iterdir() if path.name.endswith(".staging")]
-
-
 def test_missing_and_damaged_nightlies_are_unobtainable(nightlies: Wheels, timeline: Timeline, server: LoopbackIndex) -> None:
     gone, damaged = nightlies.offers(timeline, range(1, 3))
     wheels = {path.name.split("-")[1]: path for path in (server.folder / "wheels").iterdir()}
@@ -126,10 +106,6 @@ def test_a_nightly_is_found_by_its_day_and_installed(registry: ToolchainRegistry
     ref = registry.resolve(text, "iree")
     assert (ref.revision.name, ref.revision.date) == ("3.5.0rc20250603", "2025-06-03")
     assert (ref.bring() / PROGRAM).read_bytes() == b"\x7fELF 20250603"
-
-
-def test_the_latest_nightly(registry: ToolchainRegistry) -> None:
-    assert registry.resolve("nightly:latest", "iree").revision.name == "3.5.0rc20250604"
 
 
 def test_a_day_without_a_nightly_gets_the_nearest_before(registry: ToolchainRegistry) -> None:
