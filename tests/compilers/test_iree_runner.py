@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.remedy.flag_compiler import a_case
 from triage.compilers.iree.runner import IreeRunner
-from triage.model.case import RunSpec
 
 RUNNER = IreeRunner()
-
-
-def test_a_function_is_measured_with_its_values() -> None:
-    run = RunSpec(None, "f", ("4x8xf32", "0"))
-    argv = RUNNER.benchmark_argv(Path("run"), Path("m.vmfb"), a_case(backend="llvm-cpu"), run, 1)
-    assert {"--function=f", "--device=local-sync", "--input=4x8xf32", "--input=0"} <= set(argv)
 
 
 def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() -> None:

@@ -72,15 +72,6 @@ def test_an_input_is_named_for_a_command_that_reads_standard_input(words: list[s
     assert (start.input, list(start.flags)) == (Path("saved.mlir"), [])
 
 
-def test_a_pass_pipeline_becomes_a_recipe_of_the_command_family() -> None:
-    start = read_command(["iree-opt --pass-pipeline='builtin.module(func.func(canonicalize,cse))' m.mlir -o -"])
-    assert start is not None
-    assert (start.family, start.target, list(start.left_out)) == ("command", None, ["-o -"])
-    text = new_recipe(recipe_families(), "pasted", "m.mlir", start)
-    assert "package: iree-base-compiler" in text
-    assert "builtin.module(func.func(canonicalize,cse))" in text
-
-
 def test_devices_are_counted_and_outputs_are_left_out() -> None:
     line = (
         "A=1 ../build/tools/iree-compile --iree-hal-target-device=hip[0] --iree-hal-target-device=hip[1] a/b.mlirbc "

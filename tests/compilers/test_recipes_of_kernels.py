@@ -10,11 +10,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
-from triage.compilers.registry import recipe_families
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
-from triage.compilers.triton.kernel_recipe import TritonRecipes
 from triage.compilers.triton.kernel_source import guess_kernel
-from triage.recipes.starter import new_recipe
 
 OURS = [
     case
@@ -114,16 +111,3 @@ def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     for gone in ("autotune", "heuristics", "torch", "GPU", "launch", "import layers", "from ."):
         assert gone not in text
     assert is_standalone(package.with_name("alone.py"), text)
-
-
-def test_the_recipe_of_a_kernel_loads(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("k.py").write_text(
-        "import triton\n\n@triton.jit\ndef one(x_ptr, n):\n    pass\n\n@triton.jit\ndef two(y_ptr):\n    pass\n"
-    )
-    start = TritonRecipes().from_source(Path("k.yaml"), Path("k.py"), "hip", None, "two")
-    assert start is not None
-    Path("k.yaml").write_text(new_recipe(recipe_families(), "k", "k.py", start))
-    [case] = load_recipes([Path("k.yaml")])
-    assert (case.compiler, case.spec.name, case.spec.signature) == ("triton", "two", {"y_ptr": "*fp16"})
-    assert case.spec.hints == {"y_ptr": {"divisibility": 16}}

@@ -24,8 +24,6 @@ from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, Untestable
 
-ORPHANS = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)', {mark!r}])"
-
 
 def python(code: str, tmp_path: Path, **options: object):
     limits = options.pop("limits", Limits(timeout=60))
@@ -41,13 +39,6 @@ def wait_until(condition: Callable[[], bool], timeout: float = 20) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
-    mark = f"mark-{os.getpid()}-timeout"
-    execution = python(ORPHANS.format(mark=mark) + "; time.sleep(300)", tmp_path, limits=Limits(timeout=1))
-    assert execution.ending is Ending.TIMED_OUT
-    assert not processes_with(mark)
 
 
 def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:

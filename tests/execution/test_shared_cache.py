@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typer.testing import CliRunner
 
 from tests.bisect.letters import HistoryRunner, case_named, release_refs
 from tests.execution.test_cache import record
+from tests.loopback_server import serving
 from triage.bisect.candidates import ReleaseCandidates
 from triage.bisect.result import Answer
 from triage.bisect.search import BisectSearch, run_search
@@ -140,13 +140,11 @@ def test_a_web_server_is_only_read(folder: Path, machines: tuple[Machine, Machin
     with machines[0].open() as evidence:
         evidence.add(record(KEY))
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        shared = SharedCache(f"http://127.0.0.1:{server.server_port}")
+    with serving(handler) as url:
+        shared = SharedCache(url)
         assert shared.find(KEY) == replace(record(KEY), origin=shared.url)
         assert shared.find(sha256(b"other").hexdigest()) is None
         shared.publish(record(sha256(b"other").hexdigest()))
-        server.shutdown()
     warnings: list[str] = []
     gone = SharedCache(shared.url, warnings.append)
     assert (gone.find(KEY), len(warnings)) == (None, 1)

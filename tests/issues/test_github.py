@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_issues
+from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
 from triage.model.errors import EnvironmentFailure
@@ -19,12 +18,6 @@ from triage.nightly.result import Night
 
 LIST, ISSUE, COMMENTS = "/repos/o/r/issues", "/repos/o/r/issues/1", "/repos/o/r/issues/1/comments"
 AGAIN, AT_ONCE = ((("Retry-After", seconds),) for seconds in ("1", "0"))
-
-
-@pytest.fixture
-def hub() -> Iterator[LoopbackIssues]:
-    with loopback_issues() as server:
-        yield server
 
 
 def client(hub: LoopbackIssues) -> GitHubIssues:

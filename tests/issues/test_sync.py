@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
-from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues, loopback_issues
+from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.revision import Revision
@@ -23,12 +22,6 @@ from triage.report.issues import issue_body
 from triage.report.night import write_reports
 
 HISTORIES = {"first": "PF", "second": "PF", "other": "PG", "before": "FF", "fine": "PP", "fixed": "FP"}
-
-
-@pytest.fixture
-def hub() -> Iterator[LoopbackIssues]:
-    with loopback_issues() as server:
-        yield server
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.loopback_server import serving
+
 JSON = "application/vnd.pypi.simple.v1+json"
 Answer = bytes | Callable[[Any], object]  # bytes to send, or a function that gets the connection as a file
 
@@ -100,20 +102,12 @@ def serve_hostile() -> Iterator[HostileServer]:
             else:
                 self.wfile.write(answer)
 
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-        allow_reuse_address = True
-
-    with Server(("127.0.0.1", 0), Handler) as listener:
-        server = HostileServer(f"http://127.0.0.1:{listener.server_address[1]}")
-        thread = threading.Thread(target=listener.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
+    with serving(Handler) as url:
+        server = HostileServer(url)
         try:
             yield server
         finally:
             server.ended.set()
-            listener.shutdown()
-            thread.join()
 
 
 NESTED = b"[" * 100_000 + b"]" * 100_000

@@ -6,15 +6,16 @@ import base64
 import hashlib
 import json
 import os
-import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+
+from tests.loopback_server import serving
 
 NAME = "iree-base-compiler"
 
@@ -105,12 +106,5 @@ def serve(folder: Path, login: str | None = None) -> Iterator[LoopbackIndex]:
                 return "application/vnd.pypi.simple.v1+json"
             return super().guess_type(path)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield LoopbackIndex(f"http://127.0.0.1:{server.server_port}/simple/", folder, requests=requests)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(partial(Handler, directory=str(folder))) as url:
+        yield LoopbackIndex(f"{url}/simple/", folder, requests=requests)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.loopback_server import serving
 
 TOKEN = "good-token"
 ARTIFACT = "linux_x86_64_release_packages"
@@ -103,13 +104,5 @@ def serve_github() -> Iterator[LoopbackGitHub]:
             self.end_headers()
             self.wfile.write(data)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    github.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(Handler) as github.url:
         yield github
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
