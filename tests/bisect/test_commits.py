@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.bisect.letters import case_named, outcome
+from tests.git_history.history import History
 from triage.bisect.candidates import CommitCandidates, commit_candidates, commit_revision
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.result import Answer, Bisection
@@ -26,22 +26,12 @@ COUNT = 40
 @pytest.fixture(scope="module")
 def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     """Forty commits in a line; every third touches only a text file."""
-    repo = tmp_path_factory.mktemp("repo")
-
-    def git(*words: str) -> None:
-        subprocess.run(["git", "-C", str(repo), *words], check=True, capture_output=True)
-
-    git("init", "-b", "main")
-    git("config", "user.email", "a@example.org")
-    git("config", "user.name", "A")
-    git("remote", "add", "origin", "https://github.com/owner/project")
+    history = History.begin(tmp_path_factory.mktemp("repo"))
+    history.git("remote", "add", "origin", "https://github.com/owner/project")
     for number in range(COUNT):
         name = "notes.txt" if number % 3 == 0 else f"compiler/part{number % 5}.cpp"
-        (repo / name).parent.mkdir(exist_ok=True)
-        (repo / name).write_text(str(number))
-        git("add", "-A")
-        git("commit", "-m", f"Change number {number} (#{100 + number})")
-    return Timeline(repo)
+        history.commit(f"Change number {number} (#{100 + number})", {name: str(number)})
+    return Timeline(history.path)
 
 
 class EverySource:

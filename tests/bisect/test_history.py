@@ -6,20 +6,6 @@ from hypothesis import strategies as st
 from tests.bisect.letters import HistoryRunner, case_named, release_refs
 from triage.bisect.history import histories
 
-# States of real patterns across sixteen releases.
-PATTERNS = {
-    "attention": "PPPPFPPPPPPPPPPP",
-    "i4": "PPPPFFFPPPPPPPPP",
-    "globals": "PPPPFFPPPPPPPPPP",
-    "matmul": "PPFFFFFFPPPPPPPP",
-    "gather": "PPPFFPPPPPPPPPPP",
-    "grouped": "PPPPPFFGGGGGGPPP",
-    "while": "PPPPPPFFFFFFFPPP",
-    "updates": "PPPFFFFFFFFFFFFF",
-    "resnet": "PPPPPPPPPPPPPPPP",
-    "transformer": "PPPPPPPPPPPPPPPP",
-}
-
 
 def changes(history: str) -> list[tuple[int, str, str]]:
     word = {"P": "passed", "F": "failed", "G": "failed", "U": "untestable"}
@@ -30,14 +16,6 @@ def changes(history: str) -> list[tuple[int, str, str]]:
 def found_changes(found: object) -> list[tuple[int, str, str]]:
 
     return [(int(one.after.name.split(".")[1]), one.from_, one.to) for one in found.changes]
-
-
-def test_half_the_compiles_find_the_changes_of_real_patterns() -> None:
-    bench = HistoryRunner(PATTERNS)
-    found = histories(bench, [case_named(name) for name in PATTERNS], release_refs(16))
-    assert {one.case: found_changes(one) for one in found} == {name: changes(h) for name, h in PATTERNS.items()}
-    assert len(bench.asked) <= 80
-    assert sum(one.compiles for one in found) == len(bench.asked)
 
 
 @settings(max_examples=200)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 _LARGEST = 1 << 16  # bytes of an input
 _TOKENS = (
@@ -40,59 +40,29 @@ def mutated(seeds: Sequence[bytes], randomly: random.Random) -> bytes:
     """Return one of the seeds with 1 to 8 changes."""
     data = randomly.choice(seeds)
     for _ in range(randomly.choice((1, 1, 2, 4, 8))):
-        data = randomly.choice(_CHANGES)(data, seeds, randomly)[:_LARGEST]
+        start, end = _span(data, randomly)
+        piece = _piece(data[start:end], seeds, randomly)
+        data = (data[:start] + piece + data[end:])[:_LARGEST]
     return data
+
+
+def _piece(old: bytes, seeds: Sequence[bytes], randomly: random.Random) -> bytes:
+    """What is put in place of some bytes: nothing, a flipped bit, repeats, a token before them or not, or a part of a seed."""
+    match randomly.choice(("cut", "flip", "repeat", "token", "token", "splice")):
+        case "cut":
+            return b""
+        case "flip" if old:
+            return bytes([old[0] ^ (1 << randomly.randrange(8))]) + old[1:]
+        case "repeat":
+            return old * randomly.choice((2, 3, 11, 201))
+        case "splice":
+            other = randomly.choice(seeds)
+            start, end = _span(other, randomly)
+            return other[start : randomly.choice((end, len(other)))]
+        case _:
+            return randomly.choice(_TOKENS) + randomly.choice((old, b""))
 
 
 def _span(data: bytes, randomly: random.Random) -> tuple[int, int]:
     start = randomly.randint(0, len(data))
     return start, min(len(data), start + randomly.choice((1, 2, 4, 16, 64, 256)))
-
-
-def _flip(data: bytes, _: Sequence[bytes], randomly: random.Random) -> bytes:
-    if not data:
-        return data
-    index = randomly.randrange(len(data))
-    return data[:index] + bytes([data[index] ^ (1 << randomly.randrange(8))]) + data[index + 1 :]
-
-
-def _cut(data: bytes, _: Sequence[bytes], randomly: random.Random) -> bytes:
-    start, end = _span(data, randomly)
-    return data[:start] + data[end:]
-
-
-def _repeat(data: bytes, _: Sequence[bytes], randomly: random.Random) -> bytes:
-    start, end = _span(data, randomly)
-    return data[:end] + data[start:end] * randomly.choice((1, 2, 10, 200)) + data[end:]
-
-
-def _insert(data: bytes, _: Sequence[bytes], randomly: random.Random) -> bytes:
-    start, end = _span(data, randomly)
-    return data[:start] + randomly.choice(_TOKENS) + data[randomly.choice((start, end)) :]
-
-
-def _splice(data: bytes, seeds: Sequence[bytes], randomly: random.Random) -> bytes:
-    other = randomly.choice(seeds)
-    start, end = _span(other, randomly)
-    index = randomly.randint(0, len(data))
-    return data[:index] + other[start : randomly.choice((end, len(other)))] + data[index:]
-
-
-def _swap_lines(data: bytes, _: Sequence[bytes], randomly: random.Random) -> bytes:
-    lines = data.splitlines(keepends=True)
-    if len(lines) < 2:
-        return data
-    first, second = randomly.sample(range(len(lines)), 2)
-    lines[first], lines[second] = lines[second], lines[first]
-    return b"".join(lines)
-
-
-_CHANGES: tuple[Callable[[bytes, Sequence[bytes], random.Random], bytes], ...] = (
-    _flip,
-    _cut,
-    _repeat,
-    _insert,
-    _insert,
-    _splice,
-    _swap_lines,
-)
