@@ -76,3 +76,9 @@ def test_every_link_to_a_file_has_a_target(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", prose):
         path = page.parent / target
         assert path.exists() or (path.parent.name == "reference" and path.name in generated), f"{page.name} links to {target}"
+
+
+def test_files_that_the_documentation_names_exist() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    named = {name for page in pages for name in re.findall(r"\b(?:tests|triage)/[\w/]+\.(?:py|yaml)", page.read_text())}
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
