@@ -1,8 +1,10 @@
-"""Reproducers built by hand, for tests of their folders."""
+"""Reproducers built by hand, for tests of their folders, and an interestingness test without a compiler."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.repro_script import StandaloneCompile
@@ -10,6 +12,8 @@ from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
 
@@ -113,3 +117,21 @@ def with_probes(made: Reproducer, tried: tuple[Probe, ...], bad: Probe) -> Repro
     assert isinstance(bad.outcome, Failed)
     reduction = replace(made.reduction, probes=tried, failure=bad.outcome.failure, bad=bad.revision)
     return replace(made, reduction=reduction, bad=bad)
+
+
+class LuckyTest(InterestingnessTest):
+    """A test for drafts that are valid and have some luck, the same each time for the same program and case."""
+
+    def __init__(self, luck: int, share: int) -> None:
+        self.luck, self.share = luck, share
+
+    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+        for one in candidates:
+            content = one.document.valid()
+            words = repr((content, one.case.spec, self.luck)).encode()
+            if content is not None and sha256(words).digest()[0] < self.share:
+                return one
+        return None
+
+    def is_valid(self, candidate: Candidate) -> bool:
+        return candidate.document.valid() is not None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from hashlib import sha256
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.mlir.conftest import Readers, readers  # noqa: F401 - a fixture
 from tests.mlir.programs import programs
+from tests.reduce.made import LuckyTest
 from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
@@ -20,23 +18,6 @@ from triage.reduce.program import Candidate
 
 pytestmark = pytest.mark.real
 OLD = "3.3.0"
-
-
-class LuckyTest:
-    """A test for drafts that are valid and have some luck, the same each time for the same program."""
-
-    def __init__(self, reader: Reader, luck: int) -> None:
-        self.frontend, self.luck = mlir_frontend(Checker(reader)), luck
-
-    def first(self, drafts: Iterable[Candidate]) -> Candidate | None:
-        for candidate in drafts:
-            content = candidate.document.valid()
-            if content is not None and sha256(content + bytes([self.luck])).digest()[0] < 110:
-                return candidate
-        return None
-
-    def is_valid(self, draft: Candidate) -> bool:
-        return draft.document.valid() is not None
 
 
 def document(reader: Reader, text: str) -> MlirDocument:
@@ -54,9 +35,9 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
     line: int | None,
 ) -> None:
     reader = readers(OLD)
-    test = LuckyTest(reader, luck)
+    test, frontend = LuckyTest(luck, share=110), mlir_frontend(Checker(reader))
     draft = Candidate(document(reader, text), CASE)
-    for step in (test.frontend.approach(line), *test.frontend.passes, *test.frontend.final_passes):
+    for step in (frontend.approach(line), *frontend.passes, *frontend.final_passes):
         made = step(draft, test)
         assert made.document.valid() is not None, step
         assert made.document.size <= draft.document.size, step

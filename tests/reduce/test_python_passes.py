@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
+from tests.reduce.made import LuckyTest
 from tests.reduce.test_search import CASE
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
@@ -24,7 +23,6 @@ from triage.reduce.frontends.syntax_tree import (
     parse_program,
     undefined_reads,
 )
-from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Candidate
 
 KERNELS = [
@@ -35,28 +33,10 @@ KERNELS = [
 ]
 
 
-class LuckyTest(InterestingnessTest):
-    """A test for drafts that are valid and have some luck, the same each time for the same program and case."""
-
-    def __init__(self, case: Case, luck: int) -> None:
-        self.frontend, self.luck = python_frontend(case), luck
-
-    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
-        for one in candidates:
-            content = one.document.valid()
-            words = repr((content, one.case.spec, self.luck)).encode()
-            if content is not None and sha256(words).digest()[0] < 90:
-                return one
-        return None
-
-    def is_valid(self, candidate: Candidate) -> bool:
-        return candidate.document.valid() is not None
-
-
 def run_all(case: Case, document: PythonDocument, luck: int) -> Candidate:
-    test = LuckyTest(case, luck)
+    test, frontend = LuckyTest(luck, share=90), python_frontend(case)
     made = Candidate(document, case)
-    for step in (*test.frontend.passes, *test.frontend.final_passes):
+    for step in (*frontend.passes, *frontend.final_passes):
         before, made = made, step(made, test)
         assert made.document.valid() is not None, step
         # An opened loop's variable gets its first value, which is one statement for another.
