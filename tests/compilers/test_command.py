@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Triage
+from tests.programs import write_program
 
 COMPILER = """#!/bin/sh
 # A compiler of one rule: what holds BAD is refused.
@@ -48,9 +49,7 @@ input: program.c
 def built(tmp_path: Path) -> Path:
     """A folder with a compiler, and what a build leaves around it."""
     root = tmp_path / "build"
-    (root / "bin").mkdir(parents=True)
-    (root / "bin/minicc").write_text(COMPILER)
-    (root / "bin/minicc").chmod(0o755)
+    write_program(root / "bin/minicc", COMPILER)
     (root / "lib").mkdir()
     (root / "lib/libminicc.so.4").write_text("code")
     (root / "CMakeFiles").mkdir()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.programs import write_program
 from triage.execution.cache import ResultCache
 
 PATIENCE = 300.0  # seconds for what must happen
@@ -74,10 +75,7 @@ class Lab:
         return f"tcp://127.0.0.1:{self.port}"
 
     def write(self, **inputs: str) -> None:
-        (self.toolchain / "bin").mkdir(parents=True, exist_ok=True)
-        compiler = self.toolchain / "bin" / "cc"
-        compiler.write_text(COMPILER)
-        compiler.chmod(0o755)
+        write_program(self.toolchain / "bin" / "cc", COMPILER)
         for name, text in inputs.items():
             (self.folder / f"{name}.txt").write_text(text)
 
@@ -107,10 +105,7 @@ class Lab:
 
     def liar(self, name: str) -> None:
         """Start a worker whose compiler has other bytes."""
-        other = self.folder / "other" / "bin" / "cc"
-        other.parent.mkdir(parents=True)
-        other.write_text(COMPILER + "# other bytes\n")
-        other.chmod(0o755)
+        write_program(self.folder / "other" / "bin" / "cc", COMPILER + "# other bytes\n")
         (self.folder / "lie").mkdir()
         (self.folder / "lie" / "sitecustomize.py").write_text(LIE.replace("FOLDER", repr(str(self.folder / "other"))))
         self.worker(name, PYTHONPATH=str(self.folder / "lie"))

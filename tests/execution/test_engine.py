@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.execution.test_inputs import inputs_without_importer
+from tests.programs import write_program
 from triage.compilers.analysis import Ir
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
@@ -103,8 +104,7 @@ def lab_toolchain(folder: Path) -> Toolchain:
 @pytest.fixture
 def lab(tmp_path: Path) -> Laboratory:
     (tmp_path / "m.mlir").write_text("module {}")
-    (tmp_path / "compiler").write_text(COMPILER)
-    (tmp_path / "compiler").chmod(0o755)
+    write_program(tmp_path / "compiler", COMPILER)
     return Laboratory(tmp_path, engine_in(tmp_path), ResultCache(tmp_path / "evidence.db"))
 
 
@@ -186,8 +186,7 @@ for word; do case $word in --output=@*) cp "$here/result.npy" "${word#--output=@
 def test_results_that_depend_on_unwritten_memory_are_remembered(lab: Laboratory) -> None:
     np.save(lab.folder / "result.npy", np.ones(2, dtype="f4"))
     np.save(lab.folder / "other.npy", np.zeros(2, dtype="f4"))
-    (lab.folder / "program").write_text(RUNS)
-    (lab.folder / "program").chmod(0o755)
+    write_program(lab.folder / "program", RUNS)
     lab.plan(COMPILES)
     case = replace(lab.case(), run=RunSpec())
     for engine in (lab.engine, engine_in(lab.folder)):

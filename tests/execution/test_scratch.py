@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import Triage
 from tests.execution.cluster_lab import RECIPE
+from tests.programs import write_program
 from triage.execution.scratch import Scratch
 from triage.toolchains.home import remove_tree
 
@@ -23,10 +24,7 @@ echo "error: it fails" >&2; exit 1
 
 
 def test_a_deep_folder_of_a_compile_stops_no_run(home: Path, tmp_path: Path, triage: Triage) -> None:
-    compiler = tmp_path / "built" / "bin" / "cc"
-    compiler.parent.mkdir(parents=True)
-    compiler.write_text(DEEP)
-    compiler.chmod(0o755)
+    write_program(tmp_path / "built" / "bin" / "cc", DEEP)
     (tmp_path / "x.txt").write_text("x")
     (tmp_path / "mine.yaml").write_text(RECIPE.replace("NAMES", "x"))
     for _ in range(2):

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from tests.bisect.letters import HistoryRunner, case_named, release_refs
 from tests.execution.test_cache import record
 from tests.loopback_server import serving
+from tests.programs import write_program
 from triage.bisect.candidates import ReleaseCandidates
 from triage.bisect.result import Answer
 from triage.bisect.search import BisectSearch, run_search
@@ -88,10 +89,7 @@ def test_a_result_of_one_machine_is_found_on_another(machines: tuple[Machine, Ma
 
 
 def test_a_folder_is_asked_before_a_compile(tmp_path: Path, folder: Path) -> None:
-    compiler = tmp_path / "built" / "bin" / "cc"
-    compiler.parent.mkdir(parents=True)
-    compiler.write_text(COMPILER)
-    compiler.chmod(0o755)
+    compiler = write_program(tmp_path / "built" / "bin" / "cc", COMPILER)
     (tmp_path / "input.txt").write_text("x")
     (tmp_path / "mine.yaml").write_text(RECIPE)
 
@@ -197,10 +195,8 @@ def test_results_of_others_guide_a_bisect_and_do_not_confirm_it() -> None:
 def test_a_liar_in_the_store_turns_no_red_night_green(tmp_path: Path, folder: Path) -> None:
     """Another machine says that a case passes on the new compiler; here it fails."""
     for name, ending in (("old", "touch"), ("new", "false")):
-        compiler = tmp_path / name / "bin" / "cc"
-        compiler.parent.mkdir(parents=True)
-        compiler.write_text(f'#!/bin/sh\n# {name}\n[ "$1" = --version ] && echo version 1.0 && exit\n{ending} "$2" || exit 1\n')
-        compiler.chmod(0o755)
+        text = f'#!/bin/sh\n# {name}\n[ "$1" = --version ] && echo version 1.0 && exit\n{ending} "$2" || exit 1\n'
+        write_program(tmp_path / name / "bin" / "cc", text)
     (tmp_path / "input.txt").write_text("x")
     (tmp_path / "mine.yaml").write_text(RECIPE)
 

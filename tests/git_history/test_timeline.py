@@ -106,16 +106,14 @@ def branched(history: History) -> dict[str, str]:
     return shas
 
 
-def test_commits_of_the_line_are_exact_by_any_name(history: History, branched: dict[str, str]) -> None:
+def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it_left(
+    history: History, branched: dict[str, str]
+) -> None:
     timeline = Timeline(history.path)
     assert timeline.place(branched["b"]) == CommitPosition(1, branched["b"])
     assert timeline.place(branched["b"][:9]) == CommitPosition(1, branched["b"])
     assert timeline.place("main") == timeline.place("HEAD") == CommitPosition(3, branched["d"])
     assert timeline.place("HEAD~1").index == 2
-
-
-def test_commits_of_a_branch_are_placed_where_it_left_the_line(history: History, branched: dict[str, str]) -> None:
-    timeline = Timeline(history.path)
     assert timeline.place("release") == CommitPosition(1, branched["r2"], exact=False)
     assert timeline.place("v1.0") == CommitPosition(1, branched["r2"], exact=False)
     # What a merge brought in was written on top of the commit it left from.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tests.conftest import Triage
 from tests.nights.documents import FAILURES, case_result, night, nights
 from tests.nights.test_store import HISTORIES
+from tests.programs import write_program
 from triage.cli.nights import open_nights
 from triage.execution.cache import Record, ResultCache
 from triage.model.execution import Captured, Ending, Execution, Stage
@@ -66,9 +68,8 @@ def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, triag
     record = night(1, {}, cases=[case_result("wrong", "F", failure=replace(FAILURES["F"], stage=Stage.COMPARE))])
     open_nights().add(record)
     compiled = Execution((), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured())
-    evidence = ResultCache(home / "evidence.db", print)
-    evidence.add(Record("key", "wrong", "nightly:2026-01-01", "2026-01-01", compiled))
-    evidence.close()
+    with closing(ResultCache(home / "evidence.db", print)) as cache:
+        cache.add(Record("key", "wrong", "nightly:2026-01-01", "2026-01-01", compiled))
     [state] = json.loads(triage("show", "wrong", "--format", "json").stdout)["states"]
     assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
 
@@ -78,9 +79,8 @@ def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shorten
     known = replace(FAILURES["F"], headline=f"failed to serialize executable for {target}")
     open_nights().add(night(1, {}, cases=[case_result("known", "X", failure=known)]))
     failed = Execution((), Ending.EXITED, 1, None, 1.0, 1.0, 1.0, Captured(), Captured("in.mlir:1:1: error: broken\n"))
-    cache = ResultCache(home / "evidence.db", print)
-    cache.add(Record("key", "known", "nightly:2026-01-01", "2026-01-01", failed))
-    cache.close()
+    with closing(ResultCache(home / "evidence.db", print)) as cache:
+        cache.add(Record("key", "known", "nightly:2026-01-01", "2026-01-01", failed))
     shown = json.loads(triage("show", "known", "--format", "json").stdout)
     assert [row["status"] for row in (*shown["runs"], *shown["states"])] == ["xfail", "xfail"]
     text = triage("show", "known").stdout
@@ -94,9 +94,7 @@ def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path
     (recipes / "a.txt").write_text("x")
     good, bad = (tmp_path / name for name in ("good", "bad"))
     for folder, text in ((good, "exit 0"), (bad, "echo fine >&2\necho 'a.txt:1:1: error: broken badly' >&2\nexit 1")):
-        folder.mkdir()
-        (folder / "compile").write_text(f"#!/bin/sh\n{text}\n")
-        (folder / "compile").chmod(0o755)
+        write_program(folder / "compile", f"#!/bin/sh\n{text}\n")
     (recipes / "c.yaml").write_text('name: c\ncompiler: command\ninput: a.txt\ncommand: ["{toolchain}/compile", "{input}"]\n')
     done = triage("nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}")
     assert done.returncode == 1, done.stderr

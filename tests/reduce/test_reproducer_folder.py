@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import write_program
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, reproducer, with_probes
 from triage.model.case import Case, Expectation, Flag, Target
@@ -57,9 +58,7 @@ def test_the_recipe_reads_back_as_the_reduced_case(tmp_path: Path, case: Case) -
 
 @pytest.mark.parametrize(("code", "body"), [(0, "exit 0"), (1, "exit 1"), (-11, "kill -SEGV $$")])
 def test_the_script_ends_as_the_compiler_does(tmp_path: Path, code: int, body: str) -> None:
-    compiler = tmp_path / "iree-compile"
-    compiler.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\n{body}\n')
-    compiler.chmod(0o755)
+    compiler = write_program(tmp_path / "iree-compile", f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\n{body}\n')
     script = write_reproducer(reproducer(), tmp_path) / "repro.sh"
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     assert subprocess.run([script], env=env, cwd="/", check=False).returncode == code

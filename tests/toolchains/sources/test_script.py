@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.git_history.history import History
+from tests.programs import write_program
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.sources.base import Offer
@@ -24,11 +25,10 @@ def offer(timeline: Timeline, mine: ScriptedToolchains) -> Offer:
 
 
 def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace, tmp_path: Path) -> None:
-    script = tmp_path / "fetch it.sh"
-    script.write_text(
-        '#!/bin/sh\necho chatter\necho >&2 noise\nmkdir -p "tc/$1" && echo "$TRIAGE_COMMIT" > "tc/$1/sha"\necho "tc/$1"\n'
+    write_program(
+        tmp_path / "fetch it.sh",
+        '#!/bin/sh\necho chatter\necho >&2 noise\nmkdir -p "tc/$1" && echo "$TRIAGE_COMMIT" > "tc/$1/sha"\necho "tc/$1"\n',
     )
-    script.chmod(0o755)
     mine = ScriptedToolchains(workspace, ScriptSection(run="'./fetch it.sh'"), tmp_path)
     assert offer(timeline, mine).seconds == 120
     folder = mine.obtain(offer(timeline, mine))
