@@ -133,7 +133,18 @@ STRIDED = "memref<4xf32,strided<[?]>>"
         pytest.param("B:f16 C:f16+f16", "New:f64 B:f16+f64 B:f64 C:f64", "New", id="a pass of one release whose types persist"),
         pytest.param("B:f16 C:f16+f16", "New:f64 B:f16 C:f16", "C", id="a pass of one release that is undone"),
         pytest.param("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f16 C:f16", "C", id="choices that are undone"),
+        pytest.param("A:f16 B:f16+f16 C:f16", "A:f16 B:f64 C:f16", None, id="everything that is undone"),
+        pytest.param("A:f16 Old:f16+f16 C:f64+f64", "A:f16 C:f32", "Old", id="a pass of the good side only"),
+        pytest.param("A:f16 Moved:f16+f16 B:f64+f16", "A:f16 B:f16 Moved:f64+f16", None, id="a moved pass"),
+        pytest.param("A:f16 B:f32 C:f64+f64", "A:f16 B:f32", "C", id="passes after the end of the other side"),
     ],
 )
 def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
     assert named(good, bad) == expected
+
+
+def test_a_difference_that_is_undone_is_the_first() -> None:
+    found = judge(passes("A:f16 B:f16+f16 C:f16 D:f64+f64", kernel("f32")), passes("A:f16 B:f64 C:f16 D:f32", kernel("f32")))
+    assert found.persistent is not None
+    assert found.first is not None
+    assert (found.persistent.aligned.pass_name, found.first.aligned.pass_name) == ("D", "B")

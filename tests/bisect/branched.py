@@ -10,22 +10,49 @@ from pathlib import Path
 import pytest
 
 from tests.bisect.letters import case_named, outcome
-from tests.bisect.test_commits import EverySource
 from triage.bisect import plan
+from triage.bisect.candidates import commit_revision
 from triage.bisect.plan import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import run_search
 from triage.execution.scheduler import ProbeJob
+from triage.git_history import CommitPosition, Timeline
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.base import Source
+from triage.toolchains.sources.base import Offer, Source
 from triage.toolchains.workspace import Workspace
 
 PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags: ["v{version}", "letters-{version}"]}\n'
+
+
+class EverySource:
+    """A source with a compiler for every commit but those named."""
+
+    name = "every"
+
+    def __init__(self, missing: Sequence[int] = (), seconds: float = 1.0) -> None:
+        self.missing = set(missing)
+        self.seconds = seconds
+
+    def offers(self, timeline: Timeline, indices: range) -> list[Offer]:
+        return [
+            Offer(
+                self.name,
+                commit_revision(timeline.commits[index]),
+                CommitPosition(index, timeline.commits[index].sha),
+                self.seconds,
+                "",
+                "the artifact has expired" if index in self.missing else None,
+            )
+            for index in indices
+        ]
+
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:
+        raise AssertionError("no compiler is needed")
 
 
 @dataclass

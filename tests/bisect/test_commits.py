@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-
 import pytest
 
-from tests.bisect.letters import case_named, outcome
+from tests.bisect.branched import Compilers, EverySource
+from tests.bisect.letters import case_named
 from tests.git_history.history import History
-from triage.bisect.candidates import CommitCandidates, commit_candidates, commit_revision
+from triage.bisect.candidates import CommitCandidates, commit_candidates
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.result import Answer, Bisection
 from triage.bisect.search import BisectSearch, run_search
-from triage.git_history import CommitPosition, Timeline
-from triage.model.outcome import Measured, Probe
-from triage.model.progress import Progress
+from triage.git_history import Timeline
 from triage.report.bisection import bisect_document
 from triage.report.formats import rendered
-from triage.toolchains.sources.base import Offer
 
 COUNT = 40
 
@@ -34,49 +29,13 @@ def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     return Timeline(history.path)
 
 
-class EverySource:
-    """A source with a compiler for every commit but those named."""
-
-    name = "every"
-
-    def __init__(self, missing: Sequence[int] = (), seconds: float = 1.0) -> None:
-        self.missing = set(missing)
-        self.seconds = seconds
-
-    def offers(self, timeline: Timeline, indices: range) -> list[Offer]:
-        return [
-            Offer(
-                self.name,
-                commit_revision(timeline.commits[index]),
-                CommitPosition(index, timeline.commits[index].sha),
-                self.seconds,
-                "",
-                "the artifact has expired" if index in self.missing else None,
-            )
-            for index in indices
-        ]
-
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:
-        raise AssertionError("no compiler is needed")
+def compilers_of(timeline: Timeline, letters: str) -> Compilers:
+    shas = (commit.sha for commit in timeline.commits)
+    return Compilers(timeline.repository.path, dict(zip(shas, letters, strict=True)), {}, timeline.repository.path)
 
 
-class CommitRunner:
-    progress = Progress()
-
-    def __init__(self, timeline: Timeline, letters: str, jobs: int = 1) -> None:
-        self.at = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
-        self.letters, self.jobs = letters, jobs
-        self.asked: list[int] = []
-
-    def probe_all(self, jobs: Sequence, what: str = "") -> Iterator[Probe]:
-        for job in jobs:
-            index = self.at[job.ref.revision.name]
-            self.asked.append(index)
-            yield Probe(job.case, job.ref.revision, None, outcome(self.letters[index]), Measured(seconds=0.1), cached=False)
-
-
-def bisect(timeline: Timeline, letters: str, **more: object) -> tuple[Bisection, CommitRunner]:
-    runner = CommitRunner(timeline, letters)
+def bisect(timeline: Timeline, letters: str, **more: object) -> tuple[Bisection, Compilers]:
+    runner = compilers_of(timeline, letters)
     commits = timeline.commits
     span = timeline.between(commits[0].sha, commits[len(letters) - 1].sha)
     source = EverySource(seconds=30.0)
@@ -101,13 +60,14 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
 
 
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Timeline) -> None:
-    runner = CommitRunner(timeline, "P" * 17 + "F" * 23)
+    runner = compilers_of(timeline, "P" * 17 + "F" * 23)
     span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
     candidates = commit_candidates(timeline, span, [EverySource([17])], lambda path: path != "notes.txt")
     line = CommitCandidates(timeline, "iree", candidates, {})
     found = run_search(BisectSearch(runner, case_named("case"), line))
     assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])  # the package of 18, which is the same, is taken
-    assert [index for index in runner.asked if index % 3 == 0 and index] == []
+    inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
+    assert not inert & set(runner.asked)
     assert line.shas(12) == (timeline.commits[17].sha, timeline.commits[18].sha)
 
 

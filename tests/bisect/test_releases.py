@@ -29,26 +29,6 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
     return int(found.before.name.split(".")[1]), int(found.after.name.split(".")[1])
 
 
-def test_a_regression_is_confirmed_at_little_cost() -> None:
-    found, runner = bisect("PPPPPPPPPPFFFFFF")
-    assert (found.status, pair(found), found.confirmed) == (Answer.CULPRIT, (9, 10), True)
-    assert sorted(index for _, index, fresh in runner.asked if fresh) == [9] * 3 + [10] * 3 + [15] * 6  # and the end
-    assert len([fresh for _, _, fresh in runner.asked if not fresh]) <= 8
-
-
-def test_a_failure_that_changed_and_is_gone_has_all_three_changes() -> None:
-    found, _ = bisect("PPGGFFPPP")
-    path = found
-    assert (pair(path.broke), pair(path.changed), pair(path.fixed)) == ((1, 2), (3, 4), (5, 6))
-
-
-def test_what_never_worked_is_no_regression() -> None:
-    found, runner = bisect("FFFFFFFF")
-    assert found.status is Answer.INCONCLUSIVE
-    assert "never" in found.reason
-    assert len(runner.asked) == 8
-
-
 def test_another_failure_is_never_taken_for_this_one() -> None:
     found, _ = bisect("PPPPPGGGFFFF", before=0, after=11)
     assert found.status is Answer.SUSPECTS
