@@ -192,5 +192,5 @@ def _essence(night: Any) -> Any:
         (pair["case"], [(each["kind"], each["before"]["name"], each["after"]["name"]) for each in pair["bisections"]])
         for pair in night["regressed"]
     ]
-    examples = [cluster["operations"] for cluster in night["clusters"]]
+    examples = [cluster["size"] for cluster in night["clusters"]]
     return origins, examples, night["unchanged"], night["partial"]
