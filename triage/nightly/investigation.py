@@ -174,7 +174,9 @@ class Investigation:
         command = self.setting.command_line(step, cluster) if status == "left" else None
         outdated = {step, "confirm", "attribute"} if step == "narrow" and status == "done" else {step}
         others = [other for other in cluster.record.steps if other.step not in outdated]
-        cluster.record = replace(cluster.record, steps=[*others, StepResult(step, status, seconds, reason, command)])
+        done = [*others, StepResult(step, status, seconds, reason, command)]
+        in_order = sorted(done, key=lambda result: list(STEPS).index(result.step))
+        cluster.record = replace(cluster.record, steps=in_order)
 
     def _group_by_culprit(self) -> None:
         """Note which clusters have the same culprit."""
