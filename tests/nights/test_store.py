@@ -38,11 +38,6 @@ def runs_of(history: NightsHistory) -> dict[str, list[tuple[int, int, bool]]]:
     return {name: [(run.first, run.last, run.failed) for run in history.runs[row]] for row, name in enumerate(history.names)}
 
 
-def test_a_stored_night_is_the_night_that_was_stored(tmp_path: Path) -> None:
-    written, store = night(1, {name: letters[-1] for name, letters in HISTORIES.items()}), NightStore(tmp_path)
-    assert store.night(store.add(written) or 0) == written
-
-
 def test_the_same_night_is_stored_once(store: NightStore) -> None:
     assert store.add(nights(HISTORIES)[2]) is None
     assert store.numbers() == [1, 2, 3, 4, 5]

@@ -35,18 +35,6 @@ def test_an_untestable_release_is_never_bad(shared_home: Path, triage: Triage) -
     assert "--iree-opt-level" in bisection["reason"]
 
 
-@pytest.mark.slow
-def test_a_failure_that_changed_is_followed_to_the_release_that_broke_it(shared_home: Path, triage: Triage) -> None:
-    bisection = json_answer(triage, "bisect", RECIPES / "affinity-symbol-undeclared.yaml", code=0)
-    broke, changed = bisection["broke"], bisection["changed"]
-    assert (bisection["status"], bisection["kind"], bisection["confirmed"]) == ("culprit", "regression", True)
-    assert (broke["before"]["name"], broke["after"]["name"], broke["failure"]["class"]) == ("3.3.0", "3.4.0", "segfault")
-    assert (changed["before"]["name"], changed["after"]["name"]) == ("3.7.1", "3.8.0")
-    assert (bisection["before"], bisection["after"]) == (changed["before"], changed["after"])
-    assert changed["failure"]["class"] == bisection["failure"]["class"] == "undeclared-device"
-    assert bisection["fixed"] is None
-
-
 def test_ends_that_do_not_fit_are_answered_with_a_command_that_works(shared_home: Path, triage: Triage) -> None:
     done = triage("bisect", RECIPES / "affinity-symbol-undeclared.yaml", "--good", "3.4.0", "--bad", "3.5.0")
     assert done.returncode == 3
