@@ -81,17 +81,9 @@ def suspects_of(found: Bisection) -> set[int]:
     return {int(one.name[1:]) for one in found.suspects}
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-@given(worlds())
-def test_the_answer_is_the_best_possible(world: World) -> None:
-    holds(world)
-
-
-@pytest.mark.slow
-@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(worlds())
-def test_the_answer_is_the_best_possible_in_ten_thousand_histories(world: World) -> None:
-    holds(world)
+@pytest.mark.parametrize("examples", [100, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_the_answer_is_the_best_possible(examples: int) -> None:
+    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(given(worlds())(holds))()
 
 
 @pytest.mark.parametrize("runs", [pytest.param(20), pytest.param(500, marks=pytest.mark.slow)])

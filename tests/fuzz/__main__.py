@@ -24,11 +24,11 @@ def main() -> None:
     print(f"seed {options.seed}", flush=True)
     failed = 0
     for name in names:
-        findings = fuzz(name, options.seconds / len(names), options.seed)
-        failed += len(findings.inputs)
-        print(f"{name:12s} {findings.executions:8d} executions  {len(findings.inputs)} findings", flush=True)
-        for path, report in zip(save(findings), findings.reports.values(), strict=True):
-            print(f"\nsaved as {path}:\n{report}")
+        executions, findings = fuzz(name, options.seconds / len(names), options.seed)
+        failed += len(findings)
+        print(f"{name:12s} {executions:8d} executions  {len(findings)} findings", flush=True)
+        for data, report in findings.values():
+            print(f"\nsaved as {save(name, data)}:\n{report}")
     sys.exit(failed > 0)
 
 

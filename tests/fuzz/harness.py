@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from types import FrameType
@@ -24,16 +23,6 @@ SECONDS = 10.0  # for one input of at most 64 KiB, on a busy machine
 
 class TooSlow(BaseException):
     """A check took too long. Nothing that it calls may catch this."""
-
-
-@dataclass
-class Findings:
-    """What fuzzing a target found: the inputs by the place that failed."""
-
-    name: str
-    executions: int = 0
-    inputs: dict[str, bytes] = field(default_factory=dict)
-    reports: dict[str, str] = field(default_factory=dict)
 
 
 def failure_of(name: str, data: bytes) -> tuple[str, str] | None:
@@ -52,32 +41,32 @@ def failure_of(name: str, data: bytes) -> tuple[str, str] | None:
     return None
 
 
-def fuzz(name: str, seconds: float, seed: int) -> Findings:
-    """Check mutations of a target's seeds for some time; of the inputs that fail at one place the smallest is kept."""
-    findings = Findings(name)
+def fuzz(name: str, seconds: float, seed: int) -> tuple[int, dict[str, tuple[bytes, str]]]:
+    """Check mutations of a target's seeds for some time; return their number, and input and report by the place that failed.
+
+    Of the inputs that fail at one place the smallest is kept.
+    """
+    findings: dict[str, tuple[bytes, str]] = {}
+    executions = 0
     randomly = random.Random(f"{name} {seed}")
     seeds = seeds_of(name)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        data = seeds[findings.executions] if findings.executions < len(seeds) else mutated(seeds, randomly)
-        findings.executions += 1
+        data = seeds[executions] if executions < len(seeds) else mutated(seeds, randomly)
+        executions += 1
         if (failure := failure_of(name, data)) is not None:
             place, report = failure
-            if place not in findings.inputs or len(data) < len(findings.inputs[place]):
-                findings.inputs[place], findings.reports[place] = data, report
-    return findings
+            if place not in findings or len(data) < len(findings[place][0]):
+                findings[place] = data, report
+    return executions, findings
 
 
-def save(findings: Findings) -> list[Path]:
-    """Write the inputs that failed into the corpus."""
-    folder = CORPUS / findings.name
-    paths = []
-    for data in findings.inputs.values():
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / sha256(data).hexdigest()[:12]
-        path.write_bytes(data)
-        paths.append(path)
-    return paths
+def save(name: str, data: bytes) -> Path:
+    """Write an input that failed into the corpus."""
+    path = CORPUS / name / sha256(data).hexdigest()[:12]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
 
 
 @contextmanager
