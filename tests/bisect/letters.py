@@ -145,7 +145,7 @@ def plain_range(size: int) -> LetterRange:
 
 @dataclass
 class LetterRunner:
-    """Its probes may be wrong: `false_good` and `false_bad` of them.
+    """A failing candidate passes as often as `false_good` says.
 
     The first probe of an end never is, because it would end the bisect before it begins.
     """
@@ -153,7 +153,6 @@ class LetterRunner:
     letters: str
     jobs: int = 1
     false_good: float = 0.0
-    false_bad: float = 0.0
     seed: int = 0
     asked: list[int] = field(default_factory=list)
     progress = Progress()
@@ -166,7 +165,6 @@ class LetterRunner:
             index = int(job.ref.revision.name[1:])
             letter = self.letters[index]
             if index not in (0, len(self.letters) - 1) or job.fresh:
-                is_wrong = self._random.random() < (self.false_good if letter == "F" else self.false_bad)
-                letter = {"P": "F", "F": "P"}.get(letter, letter) if is_wrong else letter
+                letter = "P" if letter == "F" and self._random.random() < self.false_good else letter
             self.asked.append(index)
             yield Probe(job.case, job.ref.revision, None, outcome(letter), Measured(seconds=0.1), cached=False)

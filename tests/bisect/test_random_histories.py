@@ -94,7 +94,7 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
         randomly = random.Random(seed)
         places = randomly.choice((16, 64, 200))
         culprit = randomly.randrange(1, places)
-        runner = LetterRunner("P" * culprit + "F" * (places - culprit), 1, 1 - fails, 0.0, seed)
+        runner = LetterRunner("P" * culprit + "F" * (places - culprit), 1, 1 - fails, seed)
         found = run_search(BisectSearch(runner, case_named("case"), plain_range(places)))
         confirmed += found.confirmed
         wrong += found.confirmed and culprit not in suspects_of(found)

@@ -109,10 +109,19 @@ def test_no_network_is_an_environment_failure(home: Path, triage: Triage, tmp_pa
     assert triage("run", tmp_path / "good.yaml", env=env).returncode == 0  # the installed compiler needs none
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run {file}",
+        "nightly {file} -t installed -b 3.2.0",
+        "bisect {file} --good 3.1.0 --bad 3.2.0",
+        "reduce {file} -t installed",
+    ],
+)
 @pytest.mark.parametrize("place", ["/proc/triage", "{file}"])
-def test_an_unusable_home_is_an_environment_failure(triage: Triage, tmp_path: Path, place: str) -> None:
+def test_an_unusable_home_is_an_environment_failure(triage: Triage, tmp_path: Path, place: str, line: str) -> None:
     path = recipe(tmp_path, "good", GOOD)
-    done = triage("run", path, env={**os.environ, "TRIAGE_HOME": place.format(file=path)})
+    done = triage(*line.format(file=path).split(), env={**os.environ, "TRIAGE_HOME": place.format(file=path)})
     assert done.returncode == 4
     assert "TRIAGE_HOME" in done.stderr
     assert "Traceback" not in done.stderr

@@ -43,11 +43,9 @@ def a_case(*flags: str, backend: str = "rocm", **more: object) -> Case:
     return Case("m", "m", "", "iree", path, Input(path, InputKind.MLIR), target, given, **more)  # type: ignore[arg-type]
 
 
-def a_toolchain(
-    name: str = "3.3.0", flags: frozenset[str] = FLAGS, switches: frozenset[str] = SWITCHES, version: str | None = None
-) -> Toolchain:
-    known = Capabilities(flags=flags, switches=switches)
-    return Toolchain("iree", Revision(name), name, Path(), Path("iree-compile"), known, version or name)
+def a_toolchain(name: str = "3.3.0") -> Toolchain:
+    known = Capabilities(flags=FLAGS, switches=SWITCHES)
+    return Toolchain("iree", Revision(name), name, Path(), Path("iree-compile"), known, name)
 
 
 def a_place(name: str = "3.3.0") -> ToolchainRef:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.torture.attacks import Row, damaged_files, field, full_disk, kills, read_only_home
+from tests.torture.attacks import Row, damaged_files, field, full_disk, kills
 
 # Share of all kills for each command.
 _SHARES = {"run": 0.25, "nightly": 0.3, "bisect": 0.2, "reduce": 0.25}
@@ -37,7 +37,6 @@ def main() -> int:
             "bisect": lambda: kills(place, place.bisect, counts["bisect"], deadline),
             "reduce": lambda: kills(place, place.reduce, counts["reduce"], deadline),
             "disk": lambda: full_disk(place, few),
-            "read-only": lambda: read_only_home(place, few),
             "damage": lambda: damaged_files(place, 3 * few),
         }
         for name, attack in attacks.items():
