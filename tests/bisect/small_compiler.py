@@ -2,7 +2,8 @@
 
 It reads the input, runs three "passes" that lie in files of their own, and fails in the way its commit makes it fail. An
 input with the word `wide` asks for too much memory at every commit, one with `narrow` at none; that of one with `heavy` shows
-in the size of the artifact.
+in the size of the artifact. One with `private` exceeds the limit of the stack where others ask for too much memory. One with
+`fused` fails otherwise from a commit on that `begin` takes.
 Where TRIAGE_TEST_CALLS names a file, every compile appends `<sha> <what>` to it: `main` or, of a second run that asks
 for the failing pass, `name`.
 """
@@ -84,6 +85,11 @@ int main(int count, char **words) {
     return 1;
   }
   if (schedule(program)) return 1;
+  if (strstr(program, "private") && shared_memory(program) > 65536) {
+    fputs("m.mlir:1:1: error: 'func.func' op exceeded stack allocation limit of 32768 bytes for function.", stderr);
+    fprintf(stderr, " Got %ld bytes\n", shared_memory(program));
+    return 1;
+  }
   if (shared_memory(program) > 65536) {
     fprintf(stderr, "m.mlir:1:1: error: 'func.func' op uses %ld bytes of shared memory; exceeded the limit of 65536 bytes\n",
             shared_memory(program));
@@ -96,6 +102,23 @@ int main(int count, char **words) {
     if (fclose(made)) return 1;
   }
   return 0;
+}
+"""
+_RUNTIME = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int main(int count, char **words) {
+  struct stat module = {0};
+  int is_measured = 0;
+  for (int at = 1; at < count; ++at) {
+    if (!strncmp(words[at], "--module=", 9) && stat(words[at] + 9, &module)) return 1;
+    is_measured |= !strncmp(words[at], "--benchmark", 11);
+  }
+  if (!is_measured) return printf("EXEC @main\nresult[0]: i32=%ld\n", (long)module.st_size) < 0;
+  const char *report = "{\"benchmarks\": [{\"run_type\": \"iteration\", \"cpu_time\": %ld, \"time_unit\": \"us\"}]}\n";
+  return printf(report, (long)module.st_size) < 0;
 }
 """
 _CMAKE = f"""cmake_minimum_required(VERSION 3.20)
@@ -140,15 +163,17 @@ class SmallCompiler:
         return self.shas[self.culprit]
 
 
-def begin(path: Path, fates: Sequence[Fate], culprit: int, suspicious: int | None = None) -> SmallCompiler:
-    """A repository with one commit for each fate. `suspicious`: the one whose subject suggests the failure, by default the
-    culprit.
+def begin(
+    path: Path, fates: Sequence[Fate], culprit: int, suspicious: int | None = None, unfused: int | None = None
+) -> SmallCompiler:
+    """A repository with one commit for each fate. `suspicious`: the one whose subject suggests the failure, where that is
+    not the culprit; unfused: the first that fails for an input with `fused`.
     """
     suggestive = culprit if suspicious is None else suspicious
     path.mkdir(parents=True)
     env = os.environ | ENV
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main"], cwd=path, env=env, check=True)
-    stream = "".join(_commit(number, fates, culprit, suggestive) for number in range(len(fates)))
+    stream = "".join(_commit(number, fates, culprit, suggestive, unfused) for number in range(len(fates)))
     subprocess.run(["git", "fast-import", "--quiet"], cwd=path, env=env, input=stream.encode(), check=True)
     subprocess.run(["git", "reset", "--quiet", "--hard", "main"], cwd=path, env=env, check=True)
     listed = subprocess.run(
@@ -172,9 +197,23 @@ def wheel_of(program: Path, version: str) -> Path:
     return make_wheel(program.parent, version, payload=program.read_bytes())
 
 
-def _commit(number: int, fates: Sequence[Fate], culprit: int, suspicious: int) -> str:
-    files = _files(number, fates[number], culprit)
-    before = _files(number - 1, fates[number - 1], culprit) if number else {}
+def runtime_program(folder: Path) -> Path:
+    """A program of a runtime: a run of a module takes the longer, the larger the module is."""
+    (folder / "run.c").write_text(_RUNTIME)
+    subprocess.run(["cc", "-O0", "-o", str(folder / "run"), str(folder / "run.c")], check=True)
+    return folder / "run"
+
+
+def runtime_wheel(program: Path, version: str) -> Path:
+    """A wheel with that program under the names of those that run and measure."""
+    names = ("iree-run-module", "iree-benchmark-module")
+    files = {f"iree/_runtime_libs/{name}": program.read_bytes() for name in names}
+    return make_wheel(program.parent, version, distribution="iree-base-runtime", files=files)
+
+
+def _commit(number: int, fates: Sequence[Fate], culprit: int, suspicious: int, unfused: int | None) -> str:
+    files = _files(number, fates[number], culprit, unfused)
+    before = _files(number - 1, fates[number - 1], culprit, unfused) if number else {}
     subject = _subject(number, suspicious)
     moment = 1_767_225_600 + 3600 * number  # 2026-01-01 and on, an hour apart
     lines = ["commit refs/heads/main", f"committer C <c@example.org> {moment} +0000", _data(subject)]
@@ -184,10 +223,11 @@ def _commit(number: int, fates: Sequence[Fate], culprit: int, suspicious: int) -
     return "\n".join(lines) + "\n"
 
 
-def _files(number: int, fate: Fate, culprit: int) -> dict[str, str]:
+def _files(number: int, fate: Fate, culprit: int, unfused: int | None) -> dict[str, str]:
     """The tree of a commit: each changes one pass, and another than the one before."""
     turns = {name: (number - offset) // 3 for offset, name in enumerate((CONFIG, FUSION, SCHEDULE))}
     bytes_used = 286720 if number >= culprit else 16384 + 16 * turns[CONFIG]
+    fused = 'strstr(program, "fused") != 0' if unfused is not None and number >= unfused else "0"
     bound = "return strlen(program) > 65535 || {};"
     return {
         "CMakeLists.txt": _CMAKE,
@@ -196,7 +236,7 @@ def _files(number: int, fate: Fate, culprit: int) -> dict[str, str]:
         f'return strstr(program, "wide") ? 286720 : strstr(program, "narrow") ? 0 : {bytes_used}; }}\n'
         f'long weight(const char *program) {{ return strstr(program, "heavy") ? {bytes_used // 16} : 0; }}\n',
         FUSION: f"/* {turns[FUSION]} */\n#include <string.h>\nint fusion(const char *program) {{ "
-        f"{bound.format(int(fate is Fate.OTHER))} }}\n"
+        f"{bound.format(1 if fate is Fate.OTHER else fused)} }}\n"
         + ("int fusion(const char *program) {\n" if fate is Fate.BROKEN else ""),
         SCHEDULE: f"/* {turns[SCHEDULE]} */\n#include <stdlib.h>\n#include <string.h>\nint schedule(const char *program) {{ "
         + ("abort(); " if fate is Fate.CRASH else "")

@@ -1,4 +1,4 @@
-"""A family and a format, as CONTRIBUTING.md describes them, work in a copy of the package with only the files that it names."""
+"""The table in CONTRIBUTING.md is true: each kind of change works in a copy of the package with only the files it names."""
 
 from __future__ import annotations
 
@@ -57,6 +57,20 @@ def line(result: object, document: Document) -> str:
     return f"one line: {type(result).__name__}\\n"
 '''
 
+PASS = '''
+"""A reduction pass for a test: drop the last line."""
+
+from __future__ import annotations
+
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import Candidate
+
+
+def drop_last_line(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Return the candidate unchanged."""
+    return candidate
+'''
+
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
@@ -81,6 +95,21 @@ def run(package: Path, tmp_path: Path, *words: str) -> subprocess.CompletedProce
 TRIAGE = ("-c", "from triage.cli import main; main()")
 
 
+def copier(tmp_path: Path) -> Path:
+    """A toolchain folder for the new family, and a recipe that uses it."""
+    folder = tmp_path / "build"
+    folder.mkdir()
+    script = folder / "copier"
+    script.write_text('#!/bin/sh\ncp "$1" "$3"\n')
+    script.chmod(0o755)
+    (tmp_path / "input.txt").write_text("text\n")
+    recipe = tmp_path / "copy.yaml"
+    recipe.write_text(
+        "name: copy\nsummary: A copy\ncompiler: copier\ninput: input.txt\ntarget: {backend: none}\n",
+    )
+    return recipe
+
+
 def test_a_family_is_a_package_and_one_line(package: Path, tmp_path: Path) -> None:
     folder = package / "triage" / "compilers" / "copier"
     folder.mkdir()
@@ -91,14 +120,8 @@ def test_a_family_is_a_package_and_one_line(package: Path, tmp_path: Path) -> No
         '"triton": "triage.compilers.triton',
         '    "copier": "triage.compilers.copier.adapter:Copier",',
     )
-    build = tmp_path / "build"
-    build.mkdir()
-    (build / "copier").write_text('#!/bin/sh\ncp "$1" "$3"\n')
-    (build / "copier").chmod(0o755)
-    (tmp_path / "input.txt").write_text("text\n")
-    recipe = tmp_path / "copy.yaml"
-    recipe.write_text("name: copy\ncompiler: copier\ninput: input.txt\ntarget: {backend: none}\n")
-    done = run(package, tmp_path, *TRIAGE, "run", str(recipe), "-t", f"path:{build}", "--format", "json")
+    recipe = copier(tmp_path)
+    done = run(package, tmp_path, *TRIAGE, "run", str(recipe), "-t", f"path:{tmp_path / 'build'}", "--format", "json")
     assert done.returncode == 0, done.stderr
     [result] = json.loads(done.stdout)["results"]
     assert result["status"] == "passed"
@@ -116,3 +139,26 @@ def test_a_format_is_a_module_and_one_line(package: Path, tmp_path: Path) -> Non
     done = run(package, tmp_path, *TRIAGE, "classify", str(log), "--format", "line")
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("one line: ")
+
+
+def test_a_reduction_pass_is_a_module_and_one_line(package: Path, tmp_path: Path) -> None:
+    frontends = package / "triage" / "reduce" / "frontends"
+    (frontends / "last_line.py").write_text(PASS.lstrip())
+    add_line(
+        frontends / "text.py",
+        "            drop_lines,",
+        "            drop_last_line,",
+    )
+    add_line(
+        frontends / "text.py",
+        "from triage.reduce.frontends.case_settings",
+        "from triage.reduce.frontends.last_line import drop_last_line",
+    )
+    code = (
+        "from triage.model.case import InputKind\n"
+        "from triage.reduce.frontends.text import text_frontend\n"
+        "print([step.__name__ for step in text_frontend(InputKind.OTHER, 'txt').passes])"
+    )
+    done = run(package, tmp_path, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "'drop_last_line'" in done.stdout

@@ -5,15 +5,21 @@ A check may raise only the errors of the program. It asserts what must hold of a
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from email.parser import BytesHeaderParser
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import onnx
+import requests
 from onnx import TensorProto, helper
+from urllib3.response import HTTPResponse
 
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
@@ -28,7 +34,10 @@ from triage.mlir.ir_reader import DumpReader, read_printed
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import ONNX, OnnxDocument, cut
+from triage.toolchains.index import Index
+from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.project import load_project
+from triage.toolchains.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,6 +125,50 @@ def journal(data: bytes, folder: Path) -> None:
     assert journal.read() == entries
 
 
+def _response(data: bytes, url: str) -> requests.Response:
+    """An answer made of a status line, headers and a body."""
+    first, _, rest = data.partition(b"\n")
+    response = requests.Response()
+    response.url = url
+    response.status_code = int(first) if first.isdigit() and len(first) == 3 else 200
+    response.reason = "reason"
+    response.headers.update(BytesHeaderParser().parsebytes(rest.partition(b"\n\n")[0]).items())
+    response.raw = HTTPResponse(io.BytesIO(data.partition(b"\n\n")[2]), preload_content=False)
+    return response
+
+
+class _HurriedWorkspace(Workspace):
+    def pause(self, seconds: float) -> None:
+        return None
+
+
+def http(data: bytes, folder: Path) -> None:
+    """Pages of an index, of nightlies and of the runs and artifacts of a workflow."""
+    workspace = _HurriedWorkspace(folder)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    settings = ArtifactsSection(artifact="linux", api="https://api.example")
+    actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings)
+    asked: tuple[Callable[[], object], ...] = (
+        lambda: Index(workspace, "https://index.example/simple/").releases("iree-base-compiler"),
+        lambda: list(actions.listed(now)),
+    )
+    failure: Exception | None = None
+    with mock.patch("requests.Session.get", lambda _, url, **__: _response(data, url)):
+        for request in asked:
+            try:
+                request()
+            except Exception as error:  # all requests are made; the error that is no error of the program is raised
+                failure = failure if failure and not isinstance(failure, _allowed()) else error
+    if failure:
+        raise failure
+
+
+def _allowed() -> tuple[type[Exception], ...]:
+    from triage.model.errors import TriageError
+
+    return (TriageError,)
+
+
 def _logs() -> list[bytes]:
     return [value.encode() for name, value in vars(samples).items() if name.isupper() and isinstance(value, str)]
 
@@ -156,6 +209,22 @@ def _journals() -> list[bytes]:
     return [json.dumps([entry, entry | {"verdict": "skip", "name": "cd34"}]).encode()]
 
 
+def _answers() -> list[bytes]:
+    run = {"head_sha": "a" * 40, "head_branch": "main", "repository_id": 7, "head_repository_id": 7}
+    times = {"created_at": "2026-06-01T00:00:00Z", "expires_at": "2026-09-01T00:00:00Z"}
+    artifact = {"id": 8, "name": "linux", "expired": False, **times, "workflow_run": run}
+    wheel = "iree_base_compiler-3.2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    page = f'<html><body><a href="../../{wheel}#sha256={"0" * 64}" data-requires-python="&gt;=3.9">{wheel}</a></body></html>'
+    files = [{"filename": wheel, "url": f"https://f.example/{wheel}", "hashes": {"sha256": "0" * 64}, "yanked": False}]
+    simple = {"meta": {"api-version": "1.0"}, "name": "iree-base-compiler", "files": files}
+    return [
+        b"200\nContent-Type: application/json\n\n" + json.dumps({"total_count": 1, "artifacts": [artifact]}).encode(),
+        b"200\nContent-Type: text/html; charset=utf-8\n\n" + page.encode(),
+        b"200\nContent-Type: application/vnd.pypi.simple.v1+json\n\n" + json.dumps(simple).encode(),
+        b'429\nRetry-After: 30\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1893456000\n\n{"message": "slow down"}',
+    ]
+
+
 TARGETS: Mapping[str, Target] = {
     "recipes": Target(lambda: _files("recipes/*.yaml"), recipe),
     "projects": Target(lambda: _files("triage/projects/*.yaml"), project),
@@ -165,6 +234,7 @@ TARGETS: Mapping[str, Target] = {
     "onnx": Target(_models, onnx_model),
     "evidence": Target(_records, evidence),
     "journals": Target(_journals, journal),
+    "http": Target(_answers, http),
 }
 
 

@@ -10,7 +10,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.torture.attacks import Row, damaged_files, field, full_disk, kills
+from tests.torture.attacks import (
+    Row,
+    damaged_files,
+    field,
+    full_disk,
+    kills,
+    read_only_home,
+)
 
 # Share of all kills for each command.
 _SHARES = {"run": 0.25, "nightly": 0.3, "bisect": 0.2, "reduce": 0.25}
@@ -26,7 +33,7 @@ def main() -> int:
     options = parser.parse_args()
     folder, begun = Path(tempfile.mkdtemp(prefix="torture-")), time.monotonic()
     deadline = begun + options.seconds
-    print(f"seed {options.seed}, below {folder}\n\n| attack | times | checks | findings |\n|---|---|---|---|", flush=True)
+    print(f"seed {options.seed}, below {folder}", flush=True)
     rows: list[Row] = []
     with field(folder, options.seed) as place:
         counts = {name: max(1, round(share * options.kills)) for name, share in _SHARES.items()}
@@ -37,12 +44,15 @@ def main() -> int:
             "bisect": lambda: kills(place, place.bisect, counts["bisect"], deadline),
             "reduce": lambda: kills(place, place.reduce, counts["reduce"], deadline),
             "disk": lambda: full_disk(place, few),
+            "read-only": lambda: read_only_home(place, few),
             "damage": lambda: damaged_files(place, 3 * few),
         }
         for name, attack in attacks.items():
             if options.only in name and time.monotonic() < deadline:
                 rows.append(attack())
                 print(_line(rows[-1]), flush=True)
+    print("\n| attack | times | checks | findings |\n|---|---|---|---|")
+    print("\n".join(map(_line, rows)))
     findings = [finding for row in rows for finding in row.findings]
     total = sum(row.times for row in rows if row.attack.startswith("kill"))
     print(

@@ -129,6 +129,24 @@ def full_disk(field: Field, count: int) -> Row:
     return Row(name, times, checks, tuple(findings))
 
 
+def read_only_home(field: Field, count: int) -> Row:
+    """Run every command on a home that cannot be written: exit 4 and no traceback."""
+    times, checks, findings = 0, 0, list[str]()
+    for job in (field.run, field.nightly, field.bisect, field.reduce)[:count]:
+        arena = field.arena("read-only")
+        undisturbed(arena, job) if times % 2 else None  # with and without evidence
+        mount = f"mount --bind {arena.home} {arena.home} && mount -o remount,bind,ro {arena.home} || exit 77"
+        script = f"{mount}; {shlex.join(_program(job))} > stdout 2> stderr; echo $? > code"
+        done = subprocess.run([*_NAMESPACE, script], cwd=arena.folder, env=arena.env, check=False, capture_output=True)
+        if done.returncode != 0:
+            break
+        code, error = int((arena.folder / "code").read_text()), (arena.folder / "stderr").read_text()
+        arena.hold(code == 4, f"read-only home: {job.name}: exit code {code}: {error[-500:]}")
+        arena.hold("Traceback" not in error, f"read-only home: {job.name}: {error[-1500:]}")
+        times, checks, findings = times + 1, checks + arena.checks, findings + arena.findings
+    return Row("read-only home", times, checks, tuple(findings))
+
+
 def damaged_files(field: Field, count: int) -> Row:
     """Flip a bit, cut or remove files of installed toolchains and caches: the right answer or exit 4, never a wrong answer."""
     checks, findings, random = 0, list[str](), field.random

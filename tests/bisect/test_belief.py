@@ -1,0 +1,123 @@
+"""What is believed of each candidate, compared with enumeration, and which is probed next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triage.bisect.belief import Belief, Noise
+from triage.bisect.choose import next_probes
+from triage.bisect.result import Side
+
+OLD, NEW, SKIP = Side.OLD, Side.NEW, None
+RATES = st.sampled_from([0.01, 0.1, 0.3])
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> tuple[list[float], list[tuple[int, Side | None]]]:
+    """Weights of a short line and evidence on its inner places, with repeats and skips."""
+    weights = draw(st.lists(st.floats(0.01, 10), min_size=2, max_size=9))
+    inner = st.integers(1, max(1, len(weights) - 2))
+    evidence = draw(st.lists(st.tuples(inner, st.sampled_from([OLD, NEW, SKIP])), max_size=8))
+    return weights, evidence if len(weights) > 2 else []
+
+
+def by_enumeration(weights: list[float], evidence: list[tuple[int, Side | None]], noise: Noise) -> list[float]:
+    """Bayes' rule hypothesis by hypothesis, with known rates."""
+    posterior = [0.0]
+    for first_bad in range(1, len(weights)):
+        chance = weights[first_bad]
+        for index, verdict in evidence:
+            says_bad = 1 - noise.false_old if index >= first_bad else noise.false_new
+            chance *= {OLD: 1 - says_bad, NEW: says_bad, SKIP: 1.0}[verdict]
+        posterior.append(chance)
+    return [chance / sum(posterior) for chance in posterior]
+
+
+@given(lines(), RATES, RATES)
+def test_the_posterior_equals_enumeration(
+    line: tuple[list[float], list[tuple[int, Side | None]]], false_old: float, false_new: float
+) -> None:
+    weights, evidence = line
+    noise = Noise(false_old, false_new)
+    belief = Belief.from_weights(weights, noise).observe_all(evidence)
+    assert belief.probabilities == pytest.approx(by_enumeration(weights, evidence, noise))
+
+
+@given(st.lists(st.floats(0.01, 10), min_size=2, max_size=40), st.data())
+def test_true_exact_evidence_leaves_what_it_does_not_exclude(weights: list[float], data: st.DataObject) -> None:
+    places = len(weights)
+    truth = data.draw(st.integers(1, places - 1))
+    untestable = data.draw(st.sets(st.integers(1, places - 1), max_size=places))
+    asked = data.draw(st.lists(st.integers(0, places - 1), max_size=12))
+    evidence = [(i, SKIP if i in untestable else NEW if i >= truth else OLD) for i in asked]
+    belief = Belief.from_weights(weights).observe_all(evidence)
+    left = {
+        first_bad
+        for first_bad in range(1, places)
+        if all(verdict is SKIP or (verdict is NEW) == (i >= first_bad) for i, verdict in evidence)
+    }
+    assert {index for index, _ in belief.suspects()} == left >= {truth}
+    share = {index: weights[index] / sum(weights[one] for one in left) for index in left}
+    assert belief.probabilities == pytest.approx([share.get(index, 0) for index in range(places)])
+    assert belief.entropy == pytest.approx(-sum(p * math.log2(p) for p in share.values()), abs=1e-9)
+
+
+def search(
+    belief: Belief, truth: int, jobs: int = 1, seconds: np.ndarray | None = None, untestable: Collection[int] = ()
+) -> tuple[Belief, int, int]:
+    """Probe until no probe can help; return the belief, the probes with a result, the rounds."""
+    tests = rounds = 0
+    while chosen := next_probes(belief, seconds, jobs):
+        rounds += 1
+        assert len(set(chosen)) == len(chosen) <= jobs
+        assert list(chosen) == sorted(chosen)
+        for place in chosen:
+            assert 0 < place < belief.size - 1
+            assert all(place != index for index, _ in belief.evidence)
+            assert seconds is None or math.isfinite(seconds[place])
+            belief = belief.observe(place, SKIP if place in untestable else NEW if place >= truth else OLD)
+            tests += place not in untestable
+    return belief, tests, rounds
+
+
+@given(suspects=st.integers(1, 400), jobs=st.integers(1, 8), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_clean_range_is_solved_in_logarithmic_rounds(suspects: int, jobs: int, data: st.DataObject) -> None:
+    truth = data.draw(st.integers(1, suspects))
+    belief, tests, rounds = search(Belief.from_weights(np.ones(suspects + 1)), truth, jobs)
+    assert belief.suspects() == ((truth, 1.0),)
+    assert belief.is_resolved()
+    assert rounds <= math.ceil(math.log(suspects, jobs + 1) - 1e-9) + 1
+    if jobs == 1:
+        assert tests <= math.ceil(math.log2(suspects)) + 1
+
+
+@given(
+    places=st.integers(2, 60),
+    share=st.floats(0, 0.6),
+    jobs=st.integers(1, 5),
+    seed=st.integers(0, 10_000),
+    priced=st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_the_truth_stays_a_suspect_and_only_the_untestable_stay_with_it(
+    places: int, share: float, jobs: int, seed: int, priced: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    truth = int(random.integers(1, places))
+    silent = set(np.flatnonzero(random.random(places) < share).tolist()) - {0, places - 1}
+    seconds = random.choice([1.0, 30.0, 900.0, math.inf], size=places) if priced else None
+    closed = set(np.flatnonzero(np.isinf(seconds)).tolist()) if seconds is not None else set()
+    weights = random.gamma(0.5, size=places) + 1e-4
+    belief, _, _ = search(Belief.from_weights(weights), truth, jobs, seconds, silent)
+    left = {index for index, _ in belief.suspects()}
+    assert truth in left
+    assert left == set(range(min(left), max(left) + 1))
+    assert set(range(min(left), max(left))) <= silent | closed
+    assert belief.is_resolved(closed=closed)
