@@ -95,7 +95,7 @@ def corpus_page() -> str:
 
 def lint_page() -> str:
     """Return the table of lint rules."""
-    linters = (linter for family in Families().values() if (linter := family.linter()) is not None)
+    linters = (linter for family in Families().values() if (linter := family.lint) is not None)
     rows = "".join(f"| `{rule.name}` | {rule.severity} | {rule.summary} |\n" for linter in linters for rule in linter.rules)
     return (
         f"# Lint rules\n\nThe severity is the worst that a rule reports.\n\n| rule | severity | finds |\n|---|---|---|\n{rows}"
