@@ -227,7 +227,7 @@ class Belief:
         """The suspects in runs that cannot be separated, oldest first.
 
         Args:
-            closed: Candidates that cannot be probed, beside those that were skipped.
+            closed: Candidates that cannot be probed, besides those that were skipped.
         """
         shut = np.zeros(self.size, dtype=np.bool_)
         shut[[*self.skipped, *closed]] = True

@@ -180,7 +180,7 @@ def search_on(request: BisectRequest, candidates: BisectRange) -> BisectSearch:
 
 def _plan_releases(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
     """Plan a search along releases. Without `after` the newest testable release is the new end; without `before` the old end
-    is searched backwards from it. Between two named ends nightlies are searched too, where an end is no release.
+    is searched backwards from it. Between two named ends nightlies are searched too, where an end is not a release.
     """
     if before and after and (mixed := _mixed_range(request, before, after)):
         return search_on(request, mixed)
@@ -230,7 +230,7 @@ def all_releases(request: BisectRequest, *texts: str | None) -> tuple[BisectSear
     """A search along all releases, and the indices of some of them.
 
     Raises:
-        BadInput: A text is no release of the index.
+        BadInput: A text is not a release of the index.
     """
     releases = ReleaseCandidates(request.runner.registry.releases(request.case.compiler), request.runner.registry)
     index_of = {ref.revision.name: index for index, ref in enumerate(releases.refs)}
@@ -346,7 +346,7 @@ def _commit_ends(
         return old, new, None, None
     for end in (old, new):
         if end and not (end.ref and end.ref.release):
-            raise BadInput(f"{end.text} has no other end: name both --good and --bad where one of them is no release")
+            raise BadInput(f"{end.text} has no other end: name both --good and --bad where one of them is not a release")
     releases = bisect_between(replace(request, repo=None), before, after)
     pair = releases.broke or releases.transition()
     if pair is None or releases.kind is not request.kind:

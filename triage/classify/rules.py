@@ -306,7 +306,7 @@ class Rule:
     """How a process ended that this class describes, with or without output."""
     signals: Annotated[tuple[int, ...], OneOrMore] = ()
     explains: Texts = ()
-    """Signatures (or their beginnings) that this failure causes; they are not reported beside it."""
+    """Signatures (or their beginnings) that this failure causes; they are not reported next to it."""
 
     @property
     def remedies(self) -> tuple[Advice, ...]:
