@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # tests are not an installed package
 
 from benchmarks.simulated_nights import simulated_nights  # noqa: E402
-from triage.nightly.result import Divergence, IssueDraft, Night  # noqa: E402
+from triage.nightly.result import ClusterAttribution, IssueDraft, Night  # noqa: E402
 from triage.nightly.store import NightStore  # noqa: E402
 from triage.report.site import Site  # noqa: E402
 
@@ -29,7 +29,7 @@ COMMAND = "pip install iree-base-compiler==3.3.0\niree-compile --iree-hal-target
 def investigated(night: Night) -> Night:
     """Return a night whose first cluster was investigated."""
     first, *others = night.clusters
-    found = Divergence("diverged", "CollapseDimensionsPass", "dispatch-creation")
+    found = ClusterAttribution("diverged", "CollapseDimensionsPass", "dispatch-creation")
     draft = IssueDraft({"input.mlir": PROGRAM}, COMMAND, "input.mlir:2:8: error: the memory is used up")
     first = replace(first, representative=first.cases[0], attribution=found, size="3 operations", draft=draft)
     return replace(night, clusters=[first, *others])

@@ -36,7 +36,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Failed, Failure, Probe, Untestable
-from triage.model.progress import Task
+from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
 
@@ -122,7 +122,7 @@ class _Comparison:
     def __init__(
         self,
         runner: Engine,
-        task: Task,
+        task: ProgressTask,
         case: Case,
         ir: Ir,
         probes: tuple[Probe, Probe],

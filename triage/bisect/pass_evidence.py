@@ -26,20 +26,22 @@ _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
 
 @dataclass(frozen=True, slots=True)
 class PassEvidence:
-    """Passes, source files and commits that a difference between two compilers points at.
-
-    passes: class names. files: relative to the repository. phase: where the difference appears, None where that is unknown.
-    summary: sentences about it. chooses: the difference is in a choice, such as tile sizes. one_sided: passes that changed the
-    program with one of the compilers only. pipeline: commits that added those to a pipeline or removed them.
-    """
+    """Passes, source files and commits that a difference between two compilers points at."""
 
     passes: tuple[str, ...]
+    """Class names."""
     files: tuple[str, ...]
+    """Paths relative to the repository."""
     phase: str | None
+    """Where the difference appears, if that is known."""
     summary: str
+    """Sentences about the difference."""
     chooses: bool = False
+    """The difference is in a choice, such as tile sizes."""
     one_sided: tuple[str, ...] = ()
+    """Passes that changed the program with one of the compilers only."""
     pipeline: tuple[str, ...] = ()
+    """Commits that added those passes to a pipeline or removed them."""
 
     def added_to(self, clues: Clues) -> Clues:
         """Add this evidence to clues. The phase of the difference replaces the phase that fails."""
@@ -60,7 +62,7 @@ _EVIDENCE: TypeAdapter[PassEvidence | None] = TypeAdapter(PassEvidence | None)
 def pass_evidence(
     runner: Engine, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository | None = None
 ) -> PassEvidence | None:
-    """Compare the passes of two compilers; None where they show nothing, or the IR cannot be printed.
+    """Compare the passes of two compilers. Returns None if they show nothing or the IR cannot be printed.
 
     Two compiles, each ended after a minute. The evidence is cached on disk for a bisect that goes on another day.
     """

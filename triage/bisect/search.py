@@ -56,8 +56,7 @@ class BisectSearch:
 
     match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
     verdict. compare: compares the passes of both ends, as evidence about the commit.
-    untestable_outside: revisions that were probed while the ends were looked for. foreign: revisions whose first outcome is
-    that of a machine which is not trusted. broke, fixed: changes that were found meanwhile. reason: why there is no answer.
+    untestable_outside: probed while the ends were looked for. foreign: first probed by a machine that is not trusted.
     """
 
     runner: CaseProber

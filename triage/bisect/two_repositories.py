@@ -73,7 +73,7 @@ class ModelHistory:
         return self._load(self._extract(tree) / self._recipe.relative_to(self._folder))
 
     def trees(self, shas: Sequence[str]) -> list[str | None]:
-        """The git object of all that the case is made of, for each commit; None where it does not exist."""
+        """Return for each commit the git object of all that the case is made of, if it exists."""
         path = "" if self._folder == PurePosixPath() else str(self._folder)
         output = self.repository.ask("cat-file", "--batch-check", lines=[f"{sha}:{path}" for sha in shas])
         lines = output.decode("utf-8", "replace").splitlines()

@@ -12,7 +12,7 @@ from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_ru
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.cli.screen import AppContext, print_stderr
-from triage.model.progress import Task
+from triage.model.progress import ProgressTask
 from triage.report.classify import classify_document
 from triage.report.formats import write_report
 
@@ -59,7 +59,7 @@ def classify(
 class _Advance:
     """Advances a task by what was read of one log since the last call, in MiB."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ProgressTask) -> None:
         self._task, self._read = task, 0
 
     def __call__(self, total: int) -> None:

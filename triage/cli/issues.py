@@ -90,7 +90,7 @@ def sync(
 
 
 def _store(begin: str, done: Sequence[IssueChange]) -> None:
-    """Store the issues with the nights, for `triage site`. Issues that cannot be stored are no failure of the command.
+    """Store the issues with the nights, for `triage site`. An issue that cannot be stored does not fail the command.
 
     begin: what is before the number in the name or the address of an issue.
     """

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from triage.model.progress import Progress, Task
+from triage.model.progress import Progress, ProgressTask
 from triage.report.printable import printable
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class LiveBars(Progress):
         self._running = 0
         self._lock = threading.Lock()
 
-    def task(self, text: str, total: float | None = None) -> Task:
+    def task(self, text: str, total: float | None = None) -> ProgressTask:
         with self._lock:
             self._running += 1
             if self._running == 1:
@@ -73,7 +73,7 @@ class LiveBars(Progress):
             self._bars.stop()
 
 
-class _BarTask(Task):
+class _BarTask(ProgressTask):
     def __init__(self, owner: LiveBars, bars: Bars, number: TaskID) -> None:
         self._owner, self._bars, self._number = owner, bars, number
         self._finished = False
@@ -93,7 +93,7 @@ class _BarTask(Task):
 class LogLines(Progress):
     """Progress as occasional lines, for CI logs and pipes."""
 
-    def task(self, text: str, total: float | None = None) -> Task:
+    def task(self, text: str, total: float | None = None) -> ProgressTask:
         return _LogTask(text, total)
 
     def note(self, text: str) -> None:
@@ -112,7 +112,7 @@ class ErrorsOnly(Progress):
         print_stderr(text)
 
 
-class _LogTask(Task):
+class _LogTask(ProgressTask):
     def __init__(self, text: str, total: float | None) -> None:
         self._text, self._total, self._done = text, total, 0.0
         self._next = time.monotonic() + _LOG_INTERVAL / 5

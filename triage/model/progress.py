@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Task:
+class ProgressTask:
     """A task in progress. Calls may come from any thread."""
 
     def advance(self, amount: float = 1.0) -> None:
@@ -19,9 +19,9 @@ class Task:
 class Progress:
     """Shows tasks and notes."""
 
-    def task(self, text: str, total: float | None = None) -> Task:  # noqa: ARG002 - nothing is shown
+    def task(self, text: str, total: float | None = None) -> ProgressTask:  # noqa: ARG002 - nothing is shown
         """Show a new bar. total: of the amounts, if it is known."""
-        return Task()
+        return ProgressTask()
 
     def note(self, text: str) -> None:
         """Print a line that stays."""

@@ -69,7 +69,7 @@ class OriginFinder:
         return versions_between(self.runner.registry, self.toolchain, self.releases[-1])
 
     def find_fix(self, case: Case) -> CaseOrigin | None:
-        """Bisect the fix of a failure after the toolchain; None where the newest release has none."""
+        """Bisect the fix of a failure after the toolchain. Returns None if the newest release has no fix."""
         fix = self.bisect(case, kind=BisectKind.FIX) if self.fixes.refs else None
         return fix if fix and fix.bisection.after is not None else None
 

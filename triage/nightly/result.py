@@ -132,7 +132,7 @@ class StepResult:
 
 
 @dataclass(frozen=True)
-class Divergence:
+class ClusterAttribution:
     """The pass after which the IR of both toolchains diverges, as `triage attribute` found it."""
 
     __pydantic_config__: ClassVar[Mapping[str, object]] = {"alias_generator": lambda name: name.removesuffix("_")}
@@ -181,7 +181,7 @@ class FailureCluster:
     """Further cases that do not."""
     same_culprit: list[str] = field(default_factory=list)
     """Ids of other clusters whose culprit is the same commit."""
-    attribution: Divergence | None = None
+    attribution: ClusterAttribution | None = None
     reproducer: str | None = None
     """Folder of the reproducer, relative to the folder of the report."""
     size: str | None = None

@@ -22,7 +22,7 @@ from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome
 from triage.nightly.origin import Ends, OriginFinder
-from triage.nightly.result import CaseChangeKind, CaseResult, Divergence, FailureCluster, IssueDraft
+from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, IssueDraft
 from triage.nightly.run import NightRun
 from triage.reduce.replay import RECORD, open_reproducers, replay
 from triage.reduce.reproducer import Reproducer, reproducer_of, slug
@@ -209,7 +209,7 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     if found.status is ComparisonResult.INCONCLUSIVE:
         raise NoResult(found.reason or "no answer")
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))
-    answer = Divergence(
+    answer = ClusterAttribution(
         status=found.status.value,
         pass_=found.suspects[0].name if found.suspects else None,
         phase=found.phase,

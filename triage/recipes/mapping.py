@@ -45,7 +45,7 @@ class AtKey(ValueError):
 
 
 @dataclass(frozen=True)
-class Pattern:
+class Matching:
     """What a text must match, for `Annotated`."""
 
     regex: str
@@ -121,7 +121,7 @@ Scalar = Annotated[str, WithJsonSchema(SCALAR)]
 Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", "pattern": r"\S"})]
 """A scalar that YAML reads as text."""
 Texts = Annotated[tuple[Text, ...], OneOrMore()]
-Word = Annotated[Text, Pattern(r"\S+", '"{text}" contains white space; write one word.')]
+Word = Annotated[Text, Matching(r"\S+", '"{text}" contains white space; write one word.')]
 OneValue = BeforeValidator(_one_value)
 """Runs before the validators in front of it."""
 Duration = Annotated[
@@ -132,7 +132,7 @@ Size = Annotated[
 ]
 Variables = Annotated[
     dict[
-        Annotated[str, Pattern(_VARIABLE, '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.')],
+        Annotated[str, Matching(_VARIABLE, '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.')],
         Scalar | None,
     ],
     BeforeValidator(_as_mapping),

@@ -16,7 +16,7 @@ from triage.model.case import Case, Expectation, InputKind
 from triage.model.execution import Limits, Stage
 from triage.recipes.family import RecipeFamilies
 from triage.recipes.files import EXPECT_FILE, FILE, check_file, check_input, is_pattern, setting
-from triage.recipes.mapping import PLACEHOLDER, AtKey, MappingFormat, OneValue, Pattern, Scalar, Size, Text, Variables, Word
+from triage.recipes.mapping import PLACEHOLDER, AtKey, MappingFormat, Matching, OneValue, Scalar, Size, Text, Variables, Word
 from triage.recipes.values import parse_duration, unknown_word
 
 
@@ -53,18 +53,18 @@ File = Annotated[Text, AfterValidator(check_file)]
 """A file that is written relative to the recipe."""
 Flag = Annotated[
     Text,
-    Pattern(r"-.*", '"{text}" is not a flag: a flag begins with a hyphen, such as "--{text}".'),
-    Pattern(r"-(?!.*\S\s+--?[A-Za-z]).*", '"{text}" looks like several flags; write each as its own entry.'),
+    Matching(r"-.*", '"{text}" is not a flag: a flag begins with a hyphen, such as "--{text}".'),
+    Matching(r"-(?!.*\S\s+--?[A-Za-z]).*", '"{text}" looks like several flags; write each as its own entry.'),
 ]
 _NAME_ADVICE = '"{text}" cannot be a name: use at most 100 lowercase letters, digits and hyphens, such as "cuda-matmul-f32".'
 _RELEASE = r"v?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-_Version = Annotated[Text, Pattern(_RELEASE, '"{text}" is not a version: write a release such as "3.5.0".')]
+_Version = Annotated[Text, Matching(_RELEASE, '"{text}" is not a version: write a release such as "3.5.0".')]
 _ISSUE_ADVICE = '"{text}" is not an issue: write "owner/repo#123" or its URL.'
 _EXPECT_ADVICE = '"{text}" is not a list of known failures: write `[{failure: timeout}]`, or the name of a file `expect.yaml`.'
 _KEY_ADVICE = '"{text}" cannot be a key here: use letters, digits, _ and -, starting with a letter, such as dtype.'
-_Key = Annotated[str, Pattern("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
+_Key = Annotated[str, Matching("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
 _CHOICE_ADVICE = '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and outer spaces.'
-_Choice = Annotated[Scalar, Pattern(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
+_Choice = Annotated[Scalar, Matching(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
 _DEVICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 1024}, PLACEHOLDER]}
 _TIME = {"type": ["string", "number"], "pattern": r"^[0-9][0-9.hms]*( cpu)?$", "exclusiveMinimum": 0}
 
@@ -132,7 +132,7 @@ class ExpectFormat(BoundedFormat):
         default=None, description="Failure class or family (default: every failure of the stage).", examples=["timeout"]
     )
     stage: Stage | None = Field(default=None, description="Stage that fails.", examples=["run"])
-    issue: Annotated[Scalar, Pattern(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)] | None = Field(
+    issue: Annotated[Scalar, Matching(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)] | None = Field(
         default=None, description="The issue that tracks it.", examples=["OWNER/NAME#19575"]
     )
 
@@ -150,7 +150,7 @@ class ExpectFormat(BoundedFormat):
 class RecipeFormat(MappingFormat):
     """One recipe: what is compiled, for which target, and what is known about it."""
 
-    name: Annotated[Text, Pattern("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
+    name: Annotated[Text, Matching("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
         description="Unique among all recipes: lowercase letters, digits and hyphens.", examples=["cuda-matmul-f32"]
     )
     summary: Text = Field("", description="One line that says what the case is about.", examples=["a matmul on sm_86"])
@@ -184,7 +184,7 @@ class RecipeFormat(MappingFormat):
         default=LimitsFormat(), description="Limits of one compile.", examples=[{"timeout": "120s", "memory": "8GiB"}]
     )
     expect: Annotated[
-        Annotated[File, Pattern(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")] | Annotated[list[ExpectFormat], Tag("other")],
+        Annotated[File, Matching(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")] | Annotated[list[ExpectFormat], Tag("other")],
         Discriminator(_form),
     ] = Field(
         [],

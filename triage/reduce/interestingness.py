@@ -17,7 +17,7 @@ from triage.execution.engine import Engine
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
 from triage.model.outcome import Failed, Failure, Probe, Untestable
-from triage.model.progress import Task
+from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
 from triage.reduce.program import Candidate, settings_of
@@ -134,7 +134,7 @@ class InterestingnessTest:
     The good toolchain is asked about the result of each pass, and about every candidate while `strict` is set.
     """
 
-    def __init__(self, oracle: Oracle, save: Callable[[Candidate], None], jobs: int, task: Task) -> None:
+    def __init__(self, oracle: Oracle, save: Callable[[Candidate], None], jobs: int, task: ProgressTask) -> None:
         """save: stores each better candidate."""
         self.oracle = oracle
         self.best: Candidate | None = None

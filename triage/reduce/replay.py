@@ -33,7 +33,7 @@ class RecordedVersion(BaseModel):
     name: Name
 
 
-class Record(BaseModel):
+class ReproducerRecord(BaseModel):
     """What is read of `reproducer.json`."""
 
     case: Name
@@ -49,7 +49,7 @@ class RecordedReproducer:
     folder: Path
     case: Case
     """The reduced program."""
-    record: Record
+    record: ReproducerRecord
 
     @property
     def bad(self) -> str | None:
@@ -85,7 +85,7 @@ def _open(folder: Path, failure_names: Collection[str]) -> RecordedReproducer:
         raise BadFiles([_problem(folder, "is not a folder; name a reproducer's folder, or a folder of them.")])
     path = folder / RECORD
     try:
-        record = Record.model_validate_json(path.read_bytes(), strict=True)
+        record = ReproducerRecord.model_validate_json(path.read_bytes(), strict=True)
         if record.bad.name != LOCAL:
             parse_rev(record.bad.name)
     except FileNotFoundError as error:

@@ -13,7 +13,7 @@ from triage.compilers.values import TOLERANCES, located, split_value
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.execution import Limits
 from triage.recipes.files import check_file, is_pattern, locate
-from triage.recipes.mapping import AtKey, MappingFormat, Pattern, Text, Word
+from triage.recipes.mapping import AtKey, MappingFormat, Matching, Text, Word
 from triage.recipes.recipe import File, Flag, LimitsFormat, RecipeFormat
 
 
@@ -34,7 +34,7 @@ def _run_flag(text: str) -> str:
 _Value = Annotated[Text, AfterValidator(_value)]
 _RunFlag = Annotated[Flag, AfterValidator(_run_flag)]
 _TYPES = f'"{{text}}" is not an element type; known: {", ".join(TOLERANCES)}.'
-_Tolerances = dict[Annotated[str, Pattern("|".join(TOLERANCES), _TYPES)], NonNegativeFloat]
+_Tolerances = dict[Annotated[str, Matching("|".join(TOLERANCES), _TYPES)], NonNegativeFloat]
 
 
 class ReferenceFormat(MappingFormat):

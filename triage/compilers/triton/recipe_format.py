@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from triage.compilers.base import Constant, KernelSpec
 from triage.model.case import Case
 from triage.recipes.document import Written
-from triage.recipes.mapping import SCALAR, AtKey, Pattern, Text
+from triage.recipes.mapping import SCALAR, AtKey, Matching, Text
 from triage.recipes.recipe import RecipeFormat
 
 _TYPE = r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>|nvTmaDesc))\s*(:\s*(1|16)?\s*)?"
@@ -40,8 +40,8 @@ def _constant(value: Any) -> Constant:
     return str(value)
 
 
-_Name = Annotated[str, Pattern(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')]
-_Hint = Annotated[str, Pattern("divisibility|pointer_range", '"{text}" is not a hint: write divisibility or pointer_range.')]
+_Name = Annotated[str, Matching(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')]
+_Hint = Annotated[str, Matching("divisibility|pointer_range", '"{text}" is not a hint: write divisibility or pointer_range.')]
 _ADVICE = '"{text}" is not an argument type: write "*fp16", i32, or "*bf16:16" for one divisible by 16.'
 _Constant = Annotated[Constant, BeforeValidator(_constant), WithJsonSchema({"type": [*SCALAR["type"], "null"]})]
 
@@ -50,7 +50,7 @@ class TritonFormat(RecipeFormat):
     """A kernel, compiled ahead of time."""
 
     kernel: _Name | None = Field(default=None, description="The kernel function; optional when the file has only one.")
-    signature: dict[_Name, Annotated[Text, Pattern(_TYPE, _ADVICE)]] = Field(
+    signature: dict[_Name, Annotated[Text, Matching(_TYPE, _ADVICE)]] = Field(
         default={},
         description="Type of each argument that is not a constexpr; a trailing `:16` means divisible by 16.",
         examples=[{"x_ptr": "*fp16:16", "n": "i32"}],

@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 
 from triage.git_history import CommitPosition, Repository, Timeline
 from triage.model.revision import Revision
-from triage.recipes.mapping import MappingFormat, OneOrMore, Pattern, Text
+from triage.recipes.mapping import MappingFormat, Matching, OneOrMore, Text
 from triage.toolchains.workspace import Workspace
 
 
@@ -91,7 +91,7 @@ def _tag(text: str) -> str:
     return text
 
 
-Url = Annotated[Text, Pattern("https?://.+", '"{text}" is not an address: write one that begins with https://.')]
+Url = Annotated[Text, Matching("https?://.+", '"{text}" is not an address: write one that begins with https://.')]
 Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], OneOrMore()]
 
 
