@@ -37,19 +37,11 @@ from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, b
 from tests.git_history.history import ENV
 from triage.bisect.belief import Belief, Floats
 from triage.bisect.choose import next_probes
-from triage.bisect.prior import Clues, feature_matrix, features, suspicion
+from triage.bisect.prior import Clues, feature_matrix, suspicion
 from triage.bisect.result import Side
 from triage.model.revision import ChangedFile, Commit
 from triage.toolchains.sources.project import find_project
 
-CLASSES = {
-    "timeout/compile-time": "timeout",
-    "shared-memory": "shared-memory-overflow",
-    "crash-assert": "assertion",
-    "performance-regression": "performance",
-    "convergence": "affinity-non-convergence",
-    "other": "unknown",
-}
 BUILD, DOWNLOAD = 1800.0, 60.0  # seconds
 SKIPPED = 0.3  # share of untestable candidates, in the part about them
 BINS = (0.0, 0.002, 0.005, 0.02, 0.1, 0.3, 1.01)  # of the probability that the shares of culprits are compared in
@@ -86,8 +78,7 @@ def read_cases(cases: Path, commits: Path) -> list[Known]:
             found.append(by_sha[sha])
             sha = by_sha[sha].parent
         span = tuple(reversed(found))
-        backend = None if case["backend"] == "unknown" else case["backend"]
-        clues = Clues(CLASSES.get(case["class"], case["class"]), backend, text=case["diagnostics"], noticed=True)
+        clues = Clues(case["diagnostics"], case["backend"], noticed=True)
         culprit = next(index for index, commit in enumerate(span) if commit.sha == case["culprit"])
         days = [datetime.fromisoformat(commit.date).astimezone(UTC).date() for commit in span]
         nightlies = tuple(row for row, (day, following) in enumerate(pairwise(days)) if following > day)
@@ -155,10 +146,9 @@ def ours_with_nightlies(prior: Floats, case: Known) -> tuple[int, int]:
 
 def search_known(known: Sequence[Known]) -> float:
     """Search all known regressions in each way, print a row for each, and return the mean tests of `ours`."""
-    weights = np.array([feature.weight for feature in features()])
     priors: dict[str, list[Floats]] = {
         "uniform": [np.full(len(case.matrix), 1 / len(case.matrix)) for case in known],
-        "ours": [suspicion(case.matrix, weights) for case in known],
+        "ours": [suspicion(case.matrix) for case in known],
     }
     reference = mean(plain(len(case.matrix), case.culprit)[0] for case in known)
     downloads, builds = (mean(column) for column in zip(*(plain_with_nightlies(case) for case in known), strict=True))

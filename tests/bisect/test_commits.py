@@ -72,7 +72,7 @@ def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Tim
 
 
 def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_answer(timeline: Timeline) -> None:
-    wrong = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "flow", "both ends diverge after TilePass")
+    wrong = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "both ends diverge after TilePass")
     found, _ = bisect(timeline, "P" * 17 + "F" * 23, compare=lambda good, bad: wrong)
     assert (found.confirmed, names(timeline, found)) == (True, [17])
     assert wrong.summary in rendered("text", found, bisect_document)

@@ -36,7 +36,7 @@ def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
             commit("Check it", TEST),
             commit("Change it (NFC)", GPU),
         ],
-        Clues("shared-memory-overflow", "rocm"),
+        Clues("shared memory"),
     )
     assert plain == 1
     assert all(0 < one < 0.4 for one in (docs, tests, nfc))
@@ -62,6 +62,6 @@ def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
 def test_any_history_gets_a_prior_with_its_floor(subjects: list[tuple[str, str]], text: str) -> None:
     commits = [commit(subject, ChangedFile(path, 3, 1)) for subject, path in subjects]
     for project in (None, "iree", "triton", "llvm", "no such project"):
-        prior = commit_prior(commits, Clues("legalization", "cuda", text=text, failing_pass=text, noticed=True), project)
+        prior = commit_prior(commits, Clues(text, "rocm", text, (text,), noticed=True), project)
         assert prior.sum() == pytest.approx(1)
         assert (prior >= FLOOR / len(commits) - 1e-12).all()

@@ -99,15 +99,6 @@ def source_files(
     return tuple(dict.fromkeys((*_defining_files(name.name, repository, commit), *decisions)))
 
 
-def function_files(symbol: str, repository: Repository, commit: str) -> tuple[str, ...]:
-    """Find the files that define a function of a stack, such as `Class::method` or `function`; nothing where many may."""
-    *_, parent, name = ("", *re.findall(r"\w+", symbol.replace("(anonymous namespace)", "").partition("(")[0] or "_"))
-    pattern = rf"^ *(struct|class) +{parent}( final| *:|$| *\{{)|\b{parent}::{name}\("
-    paths = _matching_files(pattern, repository, commit) if parent[:1].isupper() else ()
-    paths = paths or _matching_files(rf"^[A-Za-z][^=;]*[ *&]{name}\([^;]*$", repository, commit)
-    return paths if len(paths) < _MAX_FILES else ()
-
-
 def _matching_files(pattern: str, repository: Repository, commit: str) -> tuple[str, ...]:
     try:
         answer = repository.ask("grep", "--name-only", "-I", "-z", "-E", "-e", pattern, commit, "--", *_SOURCES)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior import Clues, commit_prior, explain, located
+from triage.bisect.prior import Clues, commit_prior, explain
 from triage.bisect.result import Pin, Suspect, commit_revision
 from triage.git_history import (
     Branch,
@@ -275,11 +275,11 @@ class CommitCandidates(BisectRange):
         return Counter(self._brought)
 
     def weights(self, clues: Clues) -> Floats:
-        return np.concatenate([[1.0], commit_prior(self._commits(), self._located(clues), self.project)])
+        return np.concatenate([[1.0], commit_prior(self._commits(), clues, self.project)])
 
     def notes(self, indices: Sequence[int], clues: Clues) -> Mapping[str, Suspect]:
         commits = self._commits()
-        reasons = explain(commits, self._located(clues), self.project)
+        reasons = explain(commits, clues, self.project)
         links = self.timeline.links or links_of(self.web)
         indices = [index for index in indices if index > 0]
         shas = [commits[index - 1].sha for index in indices]
@@ -291,13 +291,10 @@ class CommitCandidates(BisectRange):
             notes[commit.sha] = replace(
                 commit_note(commit, links),
                 pin_moved=Pin(move.path, move.before or "", move.after or "") if move else None,
-                reasons=tuple(reason.text for reason in reasons[index - 1] if reason.bits > 0)[:5],
+                reasons=tuple(text for text, bits in reasons[index - 1] if bits > 0)[:5],
                 branch=self._place(index),
             )
         return notes
-
-    def _located(self, clues: Clues) -> Clues:
-        return located(clues, self.timeline.repository, self.candidates[-1].commit.sha, self.project)
 
     def _commits(self) -> tuple[Commit, ...]:
         """The suspects, in the order of the candidates."""

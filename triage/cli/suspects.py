@@ -49,7 +49,7 @@ def suspects(
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
 
     Commits of the good revision's branch that the bad one lacks, also as cherry-picks, are ranked, too: a fix may be missing.
-    For a recipe, the failure is the one that was found last; without one, its backend and phase count. A log is of IREE, or
+    For a recipe, the failure is the one that was found last. A log is of IREE, or
     of the compiler that a REV names (`triton:3.1.0`). Where the compilers of both revisions are installed, their passes are
     compared. Suspected are then the first pass where they diverge and passes that run with one of them only.
     """
@@ -67,7 +67,7 @@ def suspects(
             failure = _last_failure(runner, chosen)
         request = BisectRequest(runner, chosen, repo, project)
         timeline, span = span_between(request, good, bad)
-        clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=backend, phase=chosen.phase)
+        clues = Clues.of(failure, chosen.target.backend) if failure else Clues(backend=chosen.target.backend)
         evidence = _evidence(request, good, bad) if chosen.source.suffix in _RECIPES else None
         clues = evidence.added_to(clues) if evidence else clues
         branches = read_branches(timeline, [(good, span.good.sha), (bad, span.bad.sha)])
