@@ -85,7 +85,7 @@ def test_bisect_commits(triage: Triage, home: Path, tmp_path: Path, name: str, p
 def test_history(triage: Triage, with_releases: None, tmp_path: Path) -> None:
     programs = {"breaks": "breaks-3", "window": "breaks-2 fixed-4", "changes": "breaks-1 differs-4", "fine": "fine"}
     paths = [recipe(tmp_path, name, program) for name, program in programs.items()]
-    golden.check("history-fake", answer(triage, "history", *paths), golden.HISTORY, tmp_path)
+    golden.check("history-fake", answer(triage, "history", *paths, "--every"), golden.HISTORY, tmp_path)
 
 
 def test_nightly(triage: Triage, with_releases: None, tmp_path: Path) -> None:
