@@ -91,10 +91,10 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
     return f"{head} ({{\n" + f"\n{pad}}}, {{\n".join(texts) + f"\n{pad}}}){tail}"
 
 
-def read(text: str, words: Vocabulary = WORDS, *, count_types: bool = False) -> PrintedModule:
+def read(text: str, words: Vocabulary = WORDS) -> PrintedModule:
     """What a text means."""
     found: list[PrintedModule] = []
-    reader = IrReader(words, found.append, count_types=count_types)
+    reader = IrReader(words, found.append)
     for line in text.split("\n"):
         reader.line(line)
     [module] = found

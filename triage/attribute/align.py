@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from functools import partial
 from itertools import takewhile
 
 from triage.mlir.fingerprint import Fingerprint, combined
 from triage.mlir.ir_reader import IrDump, PassName
+
+SameTest = Callable[[Fingerprint, Fingerprint], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +27,37 @@ class FunctionState:
 
 @dataclass(slots=True)
 class Trace:
-    """The states of one run.
-
-    Attributes:
-        program: All functions together, for as long as the whole program is printed.
-        device: The functions that were inside an executable.
-        last: The functions of the last dump.
-        failed: The first dump of a pass that failed.
-        passes: All passes that changed IR, by name; most of what they change, such as index computations, makes no new state.
-    """
+    """The states of one run."""
 
     program: list[FunctionState] = field(default_factory=list)
+    """All functions together, for as long as the whole program is printed."""
     functions: dict[str, list[FunctionState]] = field(default_factory=dict)
     device: set[str] = field(default_factory=set)
+    """The functions that were inside an executable."""
     last: tuple[str, ...] = ()
+    """The functions of the last dump."""
     failed: IrDump | None = None
+    """The first dump of a pass that failed."""
     passes: dict[str, PassName] = field(default_factory=dict)
-    dumps: int = 0
+    """All passes that changed IR, by name; most of what they change, such as index computations, makes no new state."""
+    _current: dict[str, Fingerprint] = field(default_factory=dict)
+
+    def take(self, dump: IrDump) -> None:
+        """Record a dump. A dump of some functions updates those; a dump of the program replaces all."""
+        module = dump.module
+        self.passes.setdefault(_without_pass(dump.after), dump.after)
+        self.device |= module.device
+        if dump.failed and self.failed is None:
+            self.failed = dump
+        if not module.functions:
+            return
+        self.last = tuple(module.functions)
+        for name, fingerprint in module.functions.items():
+            _record(self.functions.setdefault(name, []), dump, fingerprint)
+        if all(name in self.device for name in module.functions):
+            return  # the program's own dumps contain its executables
+        self._current = {**({} if module.contains_functions else self._current), **module.functions}
+        _record(self.program, dump, combined(self._current.values()))
 
     @property
     def failing_functions(self) -> tuple[str, ...]:
@@ -51,49 +66,31 @@ class Trace:
         return names if all(name in self.device for name in names) else ()
 
 
-class Tracer:
-    """Takes the dumps of a run in order and records changes."""
-
-    def __init__(self) -> None:
-        self.trace = Trace()
-        self._current: dict[str, Fingerprint] = {}
-
-    def take(self, dump: IrDump) -> None:
-        """Record a dump. A dump of some functions updates those; a dump of the program replaces all."""
-        trace, module = self.trace, dump.module
-        trace.dumps += 1
-        trace.passes.setdefault(_pass_key(dump.after), dump.after)
-        trace.device |= module.device
-        if dump.failed and trace.failed is None:
-            trace.failed = dump
-        if not module.functions:
-            return
-        trace.last = tuple(module.functions)
-        for name, fingerprint in module.functions.items():
-            _record(trace.functions.setdefault(name, []), dump, fingerprint)
-        if all(name in trace.device for name in module.functions):
-            return  # the program's own dumps contain its executables
-        self._current = {**({} if module.contains_functions else self._current), **module.functions}
-        _record(trace.program, dump, combined(self._current.values()))
-
-
 def _record(states: list[FunctionState], dump: IrDump, fingerprint: Fingerprint) -> None:
     if not states or states[-1].fingerprint != fingerprint:
         states.append(FunctionState(dump.after, fingerprint, dump.index, dump.turn, dump.failed))
 
 
-SameTest = Callable[[Fingerprint, Fingerprint], bool]
+def _without_pass(after: PassName) -> str:
+    """Return the class of the pass without `Pass` at the end, which many names gained between versions."""
+    return after.name.removesuffix("Pass")
+
+
 StatePair = tuple[FunctionState | None, FunctionState | None]
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedPass:
-    """A pass that changed a side: the state it left on each, None if that side did not change. `same`: equal after it."""
+    """A pass that changed the IR of at least one compiler."""
 
     good: FunctionState | None
+    """The state that it left on the good compiler, if it changed something there."""
     bad: FunctionState | None
     states_before: StatePair
     same: bool
+    """Whether both states are equal after it."""
+    functions: tuple[str | None, str | None] = (None, None)
+    """The function that it changed, by its name on the good and the bad compiler; None for the whole program."""
 
     @property
     def pass_name(self) -> str:
@@ -102,43 +99,72 @@ class AlignedPass:
         return state.after.name
 
     @property
-    def one_sided(self) -> bool:
-        return self.good is None or self.bad is None
-
-    @property
     def states_after(self) -> StatePair:
         return self.good or self.states_before[0], self.bad or self.states_before[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where two sequences diverge persistently, and the first pass whose difference later passes undo, if any."""
+    """Where two runs diverge, in one device function or in the program."""
 
-    persistent: AlignedPass
+    good: str | None = None
+    """The function that was followed, by its name on the good compiler; None for the program."""
+    bad: str | None = None
+    persistent: AlignedPass | None = None
+    """The first pass after which the two never become equal again."""
     first: AlignedPass | None = None
+    """An earlier pass whose difference later passes undo."""
+    decided: AlignedPass | None = None
+    """A later pass with another persistent difference in choices, such as tile sizes."""
 
 
-def find_divergence(
-    good: Sequence[FunctionState],
-    bad: Sequence[FunctionState],
-    renamed: Mapping[str, str],
-    *,
-    ended_early: tuple[bool, bool] = (False, False),
-    same: SameTest = Fingerprint.same_as,
-) -> Divergence | None:
-    """Find where two sequences of states diverge; None if they end equal.
+@dataclass(frozen=True, slots=True)
+class TracePair:
+    """The traces of both runs, and what is known about the failure."""
 
-    `renamed` maps old names of passes to new ones. Passes that only one side reached do not count if the other ended early.
-    """
-    good, bad = ([state for state in states if not state.failed] for states in (good, bad))
-    passes = list(align(good, bad, renamed, same))
-    while passes and ((ended_early[1] and passes[-1].bad is None) or (ended_early[0] and passes[-1].good is None)):
-        passes.pop()
-    if not passes or passes[-1].same:
-        return None
-    persistent = 1 + max((index for index, aligned in enumerate(passes) if aligned.same), default=-1)
-    first = next(index for index, aligned in enumerate(passes) if not aligned.same)
-    return Divergence(passes[persistent], passes[first] if first != persistent else None)
+    good: Trace
+    bad: Trace
+    renamed: Mapping[str, str]
+    """Old name of a pass -> new one."""
+    ended_early: tuple[bool, bool]
+    """Whether each run ended early, so that passes that only the other one reached do not count."""
+    failure_text: str = ""
+    """May name a function."""
+    kernel: str | None = None
+    """The beginning of the names of the functions to follow."""
+
+    def find(self, good: Sequence[FunctionState], bad: Sequence[FunctionState], same: SameTest) -> Divergence | None:
+        """Find where two sequences of states diverge persistently, if they do not end equal."""
+        good, bad = ([state for state in states if not state.failed] for states in (good, bad))
+        passes = list(align(good, bad, self.renamed, same))
+        good_early, bad_early = self.ended_early
+        while passes and ((bad_early and passes[-1].bad is None) or (good_early and passes[-1].good is None)):
+            passes.pop()
+        if not passes or passes[-1].same:
+            return None
+        persistent = 1 + max((index for index, aligned in enumerate(passes) if aligned.same), default=-1)
+        first = next(index for index, aligned in enumerate(passes) if not aligned.same)
+        return Divergence(persistent=passes[persistent], first=passes[first] if first != persistent else None)
+
+    def find_decisive(self, good: Sequence[FunctionState], bad: Sequence[FunctionState], same: SameTest) -> Divergence | None:
+        """Find where two sequences of states diverge.
+
+        If they do, a pass that makes other choices, or one that works in one run only, is the answer as soon as its types
+        persist, even if later passes make the operations equal again.
+        """
+        found = self.find(good, bad, same)
+        typed = self.find(good, bad, Fingerprint.same_as) if found else None
+        if typed and typed.persistent:
+            one_sided = typed.persistent.good is None or typed.persistent.bad is None
+            if one_sided or not _equal(*typed.persistent.states_after, Fingerprint.same_choices):
+                return typed
+        return found
+
+    def one_sided_passes(self) -> tuple[PassName, ...]:
+        """List the passes that changed IR in one run only, the bad one's first, without those after an early end."""
+        good, bad = ({self.renamed.get(key, key): name for key, name in run.passes.items()} for run in (self.good, self.bad))
+        only_bad = [] if self.ended_early[0] else [name for key, name in bad.items() if key not in good]
+        return (*only_bad, *([] if self.ended_early[1] else [name for key, name in good.items() if key not in bad]))
 
 
 def align(
@@ -146,21 +172,21 @@ def align(
 ) -> Iterator[AlignedPass]:
     """Yield the passes of both runs in order, matched by name.
 
-    In a stretch of unmatched passes, a state counts as equal if the other side reaches it within the stretch too.
+    In a stretch of unmatched passes, a state counts as equal if the other run reaches it within the stretch too.
     """
-    good_keys, bad_keys = ([_key(state, renamed) for state in states] for states in (good, bad))
-    matcher = SequenceMatcher(None, good_keys, bad_keys, autojunk=False)
-
+    good_keys, bad_keys = (
+        [renamed.get(_without_pass(state.after), _without_pass(state.after)) for state in run] for run in (good, bad)
+    )
     here: FunctionState | None = None
     there: FunctionState | None = None
-    for tag, i, i_end, j, j_end in matcher.get_opcodes():
+    for tag, i, i_end, j, j_end in SequenceMatcher(None, good_keys, bad_keys, autojunk=False).get_opcodes():
+        lefts, rights = list(good[i:i_end]), list(bad[j:j_end])
         if tag == "equal":
-            for left, right in zip(good[i:i_end], bad[j:j_end], strict=True):
+            for left, right in zip(lefts, rights, strict=True):
                 yield AlignedPass(left, right, (here, there), _equal(left, right, same))
                 here, there = left, right
             continue
         there_before = there
-        lefts, rights = list(good[i:i_end]), list(bad[j:j_end])
         for right in rights:
             yield AlignedPass(None, right, (here, there), any(_equal(left, right, same) for left in (here, *lefts)))
             there = right
@@ -176,153 +202,59 @@ def _equal(left: FunctionState | None, right: FunctionState | None, same: SameTe
     return same(left.fingerprint, right.fingerprint)
 
 
-def _key(state: FunctionState, renamed: Mapping[str, str]) -> str:
-    """Return the class of the pass without `Pass` at the end, which many names gained between versions."""
-    name = _pass_key(state.after)
-    return renamed.get(name, name)
-
-
-def _pass_key(after: PassName) -> str:
-    return after.name.removesuffix("Pass")
-
-
-@dataclass(frozen=True, slots=True)
-class LocatedPass:
-    """A pass and the function it changed, by its name on each side; None for the whole program."""
-
-    aligned: AlignedPass
-    good: str | None = None
-    bad: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FollowedDivergence:
-    """Where two runs diverge, in one device function, by its name on each side, or in the program.
-
-    `persistent` and `first` are as in `Divergence`; `decided` is a later difference in choices, such as tile sizes; `one_sided`
-    as `one_sided_passes` lists them.
-    """
-
-    good: str | None = None
-    bad: str | None = None
-    persistent: LocatedPass | None = None
-    first: LocatedPass | None = None
-    decided: LocatedPass | None = None
-    one_sided: tuple[PassName, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TracePair:
-    """Both runs' traces, with the arguments of `find_divergence`, and the failure, which may name a function.
-
-    `kernel`: the beginning of the names of the functions to follow. `same`: the differences that count.
-    """
-
-    good: Trace
-    bad: Trace
-    renamed: Mapping[str, str]
-    ended_early: tuple[bool, bool]
-    failure_text: str = ""
-    kernel: str | None = None
-    same: SameTest = Fingerprint.same_as
-
-    def divergence(self, good: Sequence[FunctionState], bad: Sequence[FunctionState]) -> Divergence | None:
-        """Find where two sequences diverge.
-
-        If they do, a pass that makes other choices, or one that works on one side only, is the answer as soon as its types
-        persist, even if later passes make the operations equal again. Otherwise a pass that changes the types of the failing
-        operation is. If that had other types from the beginning, all types count.
-        """
-        find = partial(find_divergence, good, bad, self.renamed, ended_early=self.ended_early)
-        found = find(same=self.same)
-        typed = find(same=Fingerprint.same_outline) if found else None
-        if typed is None:
-            return found
-        if typed.persistent.one_sided or not _equal(*typed.persistent.states_after, Fingerprint.same_choices):
-            return typed
-        if shaped := find(same=Fingerprint.same_followed):
-            before = shaped.persistent.states_before[1]
-            return shaped if before and before.fingerprint.followed else typed
-        return found
-
-
-# From the differences that weigh most to those that later passes often change without effect.
-_WEIGHTS: tuple[SameTest, ...] = (Fingerprint.same_operations, Fingerprint.same_outline, Fingerprint.same_as)
-
-
-def one_sided_passes(traces: TracePair) -> tuple[PassName, ...]:
-    """List the passes that changed IR on one side only, the bad side's first. A side that ended early has only its own."""
-    good, bad = (
-        {traces.renamed.get(key, key): name for key, name in trace.passes.items()} for trace in (traces.good, traces.bad)
-    )
-    only_bad = [] if traces.ended_early[0] else [name for key, name in bad.items() if key not in good]
-    return (*only_bad, *([] if traces.ended_early[1] else [name for key, name in good.items() if key not in bad]))
-
-
-def follow(traces: TracePair) -> FollowedDivergence:
+def follow(traces: TracePair) -> Divergence:
     """Find where two runs diverge in the failing function; if that is unknown, the earliest divergence of all.
 
-    A difference in operations or choices that persists weighs more than one in types, and that more than one in strides and
-    address spaces of buffers.
+    A difference in operations or choices that persists weighs more than one in types.
     """
-    found = FollowedDivergence()
-    for same in _WEIGHTS:
-        found = _follow(replace(traces, same=same))
-        if found.persistent:
-            break
-    return found
+    found = _follow(traces, Fingerprint.same_operations)
+    return found if found.persistent else _follow(traces, Fingerprint.same_as)
 
 
-def _follow(traces: TracePair) -> FollowedDivergence:
-    failing = [name for name in sorted(traces.bad.device) if traces.kernel and f"{name}_".startswith(f"{traces.kernel}_")]
+def _follow(traces: TracePair, same: SameTest) -> Divergence:
+    bad = traces.bad
+    failing = [name for name in sorted(bad.device) if traces.kernel and f"{name}_".startswith(f"{traces.kernel}_")]
     if not failing and traces.ended_early[1]:
-        failing = [name for name in traces.bad.failing_functions if name in traces.bad.functions]
-    failing = failing or [name for name in sorted(traces.bad.device) if name in traces.failure_text]
+        failing = [name for name in bad.failing_functions if name in bad.functions]
+    failing = failing or [name for name in sorted(bad.device) if name in traces.failure_text]
     if failing:
-        return max((_in_function(traces, name) for name in failing), key=lambda followed: followed.persistent is not None)
-    program = _in_program(traces)
-    if traces.bad.failed is not None:  # the failing pass ran on the program
+        return max((_in_function(traces, name, same) for name in failing), key=lambda found: found.persistent is not None)
+    program = traces.find_decisive(traces.good.program, bad.program, same) or Divergence()
+    if bad.failed is not None:  # the failing pass ran on the program
         return program
-    functions = [_in_function(traces, name) for name in sorted(traces.bad.device)]
-    return min((followed for followed in (program, *functions) if followed.persistent), key=_dump_index, default=program)
+    found = [program, *(_in_function(traces, name, same) for name in sorted(bad.device))]
+    return min((each for each in found if each.persistent), key=_dump_index, default=program)
 
 
-def _in_program(traces: TracePair, name: str | None = None) -> FollowedDivergence:
-    found = traces.divergence(traces.good.program, traces.bad.program)
-    if found is None:
-        return FollowedDivergence(None, name)
-    return FollowedDivergence(None, name, LocatedPass(found.persistent), LocatedPass(found.first) if found.first else None)
-
-
-def _in_function(traces: TracePair, name: str) -> FollowedDivergence:
+def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
     """Find the divergence in a device function, or in the program before it if the function differed from the start."""
     bad = traces.bad.functions[name]
     partner = counterpart(name, bad[0], traces.good, taken=traces.bad.device)
     if partner is None:
-        return _in_program(traces, name)
+        return replace(traces.find_decisive(traces.good.program, traces.bad.program, same) or Divergence(), bad=name)
+
+    def here(aligned: AlignedPass | None) -> AlignedPass | None:
+        return replace(aligned, functions=(partner, name)) if aligned else None
+
     good = traces.good.functions[partner]
-    found = traces.divergence(good, bad)
-    if found is None:
-        return FollowedDivergence(partner, name)
-    here = LocatedPass(found.persistent, partner, name)
-    chosen = find_divergence(good, bad, traces.renamed, ended_early=traces.ended_early, same=Fingerprint.same_choices)
-    decided = None
-    if chosen and chosen.persistent.states_after != found.persistent.states_after:
-        decided = LocatedPass(chosen.persistent, partner, name)
+    found = traces.find_decisive(good, bad, same)
+    if found is None or found.persistent is None:
+        return Divergence(partner, name)
+    persistent, first = here(found.persistent), here(found.first)
+    chosen = traces.find(good, bad, Fingerprint.same_choices)
+    is_later = chosen and chosen.persistent and chosen.persistent.states_after != found.persistent.states_after
+    decided = here(chosen.persistent) if chosen and is_later else None
     program = (_until(traces.good.program, good[0].index), _until(traces.bad.program, bad[0].index))
-    if traces.same(good[0].fingerprint, bad[0].fingerprint):
+    if same(good[0].fingerprint, bad[0].fingerprint):
         if _chose_for_other_types(traces, good, bad, found.persistent):
-            typed = find_divergence(*program, traces.renamed, same=Fingerprint.same_outline)
+            typed = traces.find(*program, Fingerprint.same_as)
             if typed:
-                return FollowedDivergence(partner, name, LocatedPass(typed.persistent), None, here)
-        first = LocatedPass(found.first, partner, name) if found.first else None
-        return FollowedDivergence(partner, name, here, first, decided)
-    before = find_divergence(*program, traces.renamed, same=traces.same)
-    origin = LocatedPass(before.persistent) if before else LocatedPass(found.first or found.persistent, partner, name)
+                return Divergence(partner, name, typed.persistent, decided=persistent)
+        return Divergence(partner, name, persistent, first, decided)
+    before = traces.find(*program, same)
+    origin = before.persistent if before else first or persistent
     # A function that became equal later has undone its original difference.
-    if found.first:
-        return FollowedDivergence(partner, name, here, origin, decided)
-    return FollowedDivergence(partner, name, origin, None, decided)
+    return Divergence(partner, name, persistent if first else origin, origin if first else None, decided)
 
 
 def _chose_for_other_types(
@@ -332,7 +264,7 @@ def _chose_for_other_types(
     after = aligned.states_after
     if not _equal(*after, lambda here, there: here.operations == there.operations):
         return False
-    typed = align(good, bad, traces.renamed, Fingerprint.same_outline)
+    typed = align(good, bad, traces.renamed, Fingerprint.same_as)
     return not any(earlier.same for earlier in takewhile(lambda earlier: earlier.states_after != after, typed))
 
 
@@ -340,10 +272,10 @@ def _until(states: Sequence[FunctionState], index: int) -> list[FunctionState]:
     return list(takewhile(lambda state: state.index <= index, states))
 
 
-def _dump_index(found: FollowedDivergence) -> int:
-    """Return the dump at which the bad side diverged, or that it had reached when the good side changed."""
+def _dump_index(found: Divergence) -> int:
+    """Return the dump at which the bad run diverged, or that it had reached when the good one changed."""
     assert found.persistent is not None
-    state = found.persistent.aligned.states_after[1] or found.persistent.aligned.good
+    state = found.persistent.states_after[1] or found.persistent.good
     return state.index if state else 0
 
 
@@ -354,18 +286,17 @@ def counterpart(name: str, initial: FunctionState, other: Trace, taken: Collecti
     therefore no counterparts of a function with another name.
     """
 
+    def without_numbers(text: str) -> str:
+        return re.sub(r"\d+", "#", text)
+
     def similarity(candidate: str) -> tuple[bool, bool, float]:
-        ratio = SequenceMatcher(None, _without_numbers(name), _without_numbers(candidate), autojunk=False).ratio()
+        ratio = SequenceMatcher(None, without_numbers(name), without_numbers(candidate), autojunk=False).ratio()
         overlap = _overlap(initial.fingerprint, other.functions[candidate][0].fingerprint)
-        return candidate == name, _without_numbers(candidate) == _without_numbers(name), ratio + overlap
+        return candidate == name, without_numbers(candidate) == without_numbers(name), ratio + overlap
 
     known = [candidate for candidate in other.device if other.functions.get(candidate)]
-    free = [candidate for candidate in known if candidate not in taken or _without_numbers(candidate) == _without_numbers(name)]
+    free = [candidate for candidate in known if candidate not in taken or without_numbers(candidate) == without_numbers(name)]
     return max(sorted(free), key=similarity, default=None)
-
-
-def _without_numbers(name: str) -> str:
-    return re.sub(r"\d+", "#", name)
 
 
 def _overlap(left: Fingerprint, right: Fingerprint) -> float:

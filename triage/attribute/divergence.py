@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
-from triage.attribute.align import (
-    AlignedPass,
-    FollowedDivergence,
-    FunctionState,
-    LocatedPass,
-    Trace,
-    TracePair,
-    Tracer,
-    follow,
-    one_sided_passes,
-)
+from triage.attribute.align import AlignedPass, Divergence, FunctionState, Trace, TracePair, follow
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
 from triage.compilers.analysis import Ir
@@ -30,7 +18,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
 from triage.execution.scheduler import ProbeJob
 from triage.git_history import Repository
-from triage.mlir.fingerprint import UNBOUNDED, Fingerprint, Vocabulary, combined
+from triage.mlir.fingerprint import Fingerprint, Vocabulary, combined
 from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
@@ -42,15 +30,17 @@ from triage.toolchains.registry import ToolchainRef
 
 T = TypeVar("T")
 _MAX_DIFFERENCES = 12  # of one phase
+_UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How much to compare. `patience`: seconds for each compile that prints IR; None for the case's own limit."""
+    """How much to compare."""
 
     phases: bool = True
     excerpts: bool = True
     patience: float | None = None
+    """Seconds for each compile that prints IR, instead of the case's own limit."""
 
 
 def attribute(
@@ -116,51 +106,44 @@ def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
     return None
 
 
+@dataclass
 class _Comparison:
     """The compiles of one comparison and their cost."""
 
-    def __init__(
-        self,
-        runner: Engine,
-        task: ProgressTask,
-        case: Case,
-        ir: Ir,
-        probes: tuple[Probe, Probe],
-        toolchains: tuple[Toolchain, Toolchain],
-        repository: Repository | None,
-        kernel: str | None,
-    ) -> None:
-        self.runner, self.task, self.case, self.ir, self.probes = runner, task, case, ir, probes
-        self.toolchains, self.repository, self.kernel = toolchains, repository, kernel
-        outcome = probes[1].outcome
-        self.failure = outcome.failure if isinstance(outcome, Failed) else None
-        self.compiles = self.printed = 0
-        self._lock = threading.Lock()  # guards the two counts: both sides run at the same time
-        self.notes: list[str] = []
+    runner: Engine
+    task: ProgressTask
+    case: Case
+    ir: Ir
+    probes: tuple[Probe, Probe]
+    toolchains: tuple[Toolchain, Toolchain]
+    repository: Repository | None
+    kernel: str | None
+    compiles: int = 0
+    printed: int = 0
+    notes: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)  # guards the two counts: both compilers run at the same time
 
     def run(self, depth: Depth) -> Attribution:
-        """Trace both sides, then compare."""
-        words = replace(self.ir.words, followed=self._failing_operation())
-        good, bad, found = self._followed(words)
-        for what, finer in self._finer(words):
+        """Trace both compilers, then compare."""
+        traces, found = self._followed(self.ir.words)
+        for what, finer in self._finer(self.ir.words):
             if found.persistent is None:
                 self.notes.append(f"no difference of operations or types persists, so {what} were compared as well")
-                good, bad, found = self._followed(finer)
+                traces, found = self._followed(finer)
         status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
         if status is ComparisonResult.SAME and self.failure:
             status = ComparisonResult.FAILING
         persistent, first, decided = (
-            self._diverging(located) if located else None for located in (found.persistent, found.first, found.decided)
+            self._diverging(aligned) if aligned else None for aligned in (found.persistent, found.first, found.decided)
         )
         if persistent and found.persistent and depth.excerpts:
-            persistent = replace(persistent, excerpt=self._excerpt(found.persistent, (good, bad)))
-        failing = _failing_pass(bad, self.failure)
+            persistent = replace(persistent, excerpt=self._excerpt(found.persistent, traces))
+        failing = _failing_pass(traces.bad, self.failure)
         if persistent:
             files = tuple(dict.fromkeys((*persistent.files, *(decided.files if decided else ()))))
         else:
             files = self._files(failing) if failing else ()
-        phases = tuple(self._compare_phases()) if depth.phases else ()
-        shared = _reported_bytes(self.failure) or _shared_bytes(bad, found.bad)
+        shared = _reported_bytes(self.failure) or _shared_bytes(traces.bad, found.bad)
         return Attribution(
             self.case.name,
             self.probes[0].revision,
@@ -172,24 +155,34 @@ class _Comparison:
             persistent=persistent,
             first=first,
             decided=decided,
-            one_sided=found.one_sided,
-            phases=phases,
-            shared_memory_bytes={"good": _shared_bytes(good, found.good), "bad": shared},
+            one_sided=traces.one_sided_passes(),
+            phases=tuple(self._compare_phases()) if depth.phases else (),
+            shared_memory_bytes={"good": _shared_bytes(traces.good, found.good), "bad": shared},
             files=files,
             notes=tuple(self.notes),
             compiles=self.compiles,
             printed_bytes=self.printed,
         )
 
-    def _followed(self, words: Vocabulary) -> tuple[Trace, Trace, FollowedDivergence]:
-        """Trace both sides, and find where they diverge in these words."""
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the bad compiler."""
+        outcome = self.probes[1].outcome
+        return outcome.failure if isinstance(outcome, Failed) else None
+
+    def _followed(self, words: Vocabulary) -> tuple[TracePair, Divergence]:
+        """Trace both compilers, and find where they diverge in these words."""
         (good, good_run), (bad, bad_run) = self._both(partial(self._trace, words=words))
-        ended_early = (_ended_early(good, good_run), _ended_early(bad, bad_run))
-        traces = TracePair(good, bad, words.passes, ended_early, self._failure_text(), self.kernel)
-        return good, bad, replace(follow(traces), one_sided=one_sided_passes(traces))
+        early = tuple(
+            trace.failed is not None or run.ending is not Ending.EXITED for trace, run in ((good, good_run), (bad, bad_run))
+        )
+        failure = self.failure  # may name a function
+        text = " ".join([failure.headline, *map(str, failure.details.values())]) if failure else ""
+        traces = TracePair(good, bad, words.passes, (early[0], early[1]), text, self.kernel)
+        return traces, follow(traces)
 
     def _finer(self, words: Vocabulary) -> Iterator[tuple[str, Vocabulary]]:
-        """Yield what else to compare, in which words, if no difference persists and the bad side compiles."""
+        """Yield what else to compare, in which words, if no difference persists and the bad compiler compiles the case."""
         if self.failure and self.failure.stage in (Stage.RUN, Stage.COMPARE, Stage.BENCHMARK):
             yield "constants and attributes", replace(words, detailed=True)
         elif self.failure:
@@ -197,131 +190,99 @@ class _Comparison:
         yield "computations of sizes and offsets", replace(words, bookkeeping=None)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
-        """Run the same work for both sides, in parallel if there are two workers."""
+        """Run the same work for both compilers, in parallel if there are two workers."""
         with self.runner.threads(2) as pool:
             good, bad = (pool.submit(work, toolchain) for toolchain in self.toolchains)
             return good.result(), bad.result()
-
-    def _count(self, compiles: int = 0, printed: int = 0) -> None:
-        with self._lock:
-            self.compiles += compiles
-            self.printed += printed
 
     def _compile(
         self, toolchain: Toolchain, alter: Callable[[Invocation], Invocation], on_data: Callable[[bytes], None]
     ) -> Execution:
         def count(data: bytes) -> None:
-            self._count(printed=len(data))
+            with self._lock:
+                self.printed += len(data)
             on_data(data)
 
-        self._count(compiles=1)
-        self.task.describe(f"attribute  {self.case.name} on {toolchain.revision.name}, {self.compiles} compiles")
+        self._count_compile(f"on {toolchain.revision.name}, {self.compiles + 1} compiles")
         execution = self.runner.observe(self.case, toolchain, alter, on_stderr=count)
-        assert isinstance(execution, Execution)  # both sides are testable
+        assert isinstance(execution, Execution)  # both compilers can be tested
         return execution
 
+    def _count_compile(self, what: str) -> None:
+        with self._lock:
+            self.compiles += 1
+        self.task.describe(f"attribute  {self.case.name} {what}")
+
     def _trace(self, toolchain: Toolchain, words: Vocabulary) -> tuple[Trace, Execution]:
-        tracer = Tracer()
-        reader = DumpReader(words, tracer.take)
-        execution = self._compile(toolchain, self.ir.after_passes, reader.feed)
+        trace = Trace()
+        execution = self._compile(toolchain, self.ir.after_passes, DumpReader(words, trace.take).feed)
         if execution.ending in (Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT):
             self.notes.append(
                 f"{toolchain.revision.name}: the compile that prints the IR reached its limit ({execution.ending.value}) "
                 f"after {execution.seconds:.0f} s; later passes are not compared"
             )
-        return tracer.trace, execution
+        return trace, execution
 
-    def _diverging(self, located: LocatedPass) -> DivergingPass:
-        aligned = located.aligned
+    def _diverging(self, aligned: AlignedPass) -> DivergingPass:
         good_pass, bad_pass = (state.after if state else None for state in (aligned.good, aligned.bad))
         good, bad = (state.fingerprint if state else Fingerprint() for state in aligned.states_after)
-        here, there = good.operations, bad.operations
-        counts = (Difference(name, str(here.get(name, 0)), str(there.get(name, 0))) for name in sorted({*here, *there}))
-        found = DivergingPass(
-            good_pass,
-            bad_pass,
-            located.bad,
-            operations=tuple(count for count in counts if count.good != count.bad),
-            choices=tuple(Difference(*choice) for choice in good.choice_differences(bad)),
-        )
+        choices = tuple(Difference(*choice) for choice in good.choice_differences(bad))
+        found = DivergingPass(good_pass, bad_pass, aligned.functions[1], _operations(good, bad), choices)
         return replace(found, files=self._files(found.pass_name))
 
-    def _excerpt(self, located: LocatedPass, traces: tuple[Trace, Trace]) -> Excerpt | None:
-        """Compile both sides again, print only the diverging pass, and keep the IR after it."""
-        aligned = located.aligned
-        names = (located.good, located.bad) if located.bad else (_only_changed(traces[1], aligned),) * 2
-        states = [
-            _printed_state(trace, name, state) for trace, name, state in zip(traces, names, aligned.states_after, strict=True)
-        ]
-        texts = [DumpText(state.after, state.turn, name) if state else None for state, name in zip(states, names, strict=True)]
-        by_toolchain = dict(zip((toolchain.identity for toolchain in self.toolchains), texts, strict=True))
+    def _excerpt(self, aligned: AlignedPass, traces: TracePair) -> Excerpt | None:
+        """Compile with both again, print only the diverging pass, and keep the IR after it."""
+        names = aligned.functions if aligned.functions[1] else (_only_changed(traces.bad, aligned),) * 2
+        texts: dict[str, DumpText] = {}
+        for toolchain, trace, name, after in zip(
+            self.toolchains, (traces.good, traces.bad), names, aligned.states_after, strict=True
+        ):
+            if state := _printed_state(trace, name, after):
+                texts[toolchain.identity] = DumpText(state.after, state.turn, name)
 
-        def read(toolchain: Toolchain) -> None:
-            text = by_toolchain[toolchain.identity]
-            if text is not None and text.after.argument:
-                argument = text.after.argument
-                self._compile(toolchain, lambda plain: self.ir.after_passes(plain, argument, generic=False), text.feed)
+        def read(toolchain: Toolchain) -> tuple[str, ...]:
+            text = texts.get(toolchain.identity)
+            if text is None or text.after.argument is None:
+                return ()
+            argument = text.after.argument
+            self._compile(toolchain, lambda plain: self.ir.after_passes(plain, argument, generic=False), text.feed)
+            return tuple(text.text)
 
-        self._both(read)
-        good, bad = ((text.text, text.cut) if text else ([], False) for text in texts)
-        return Excerpt(tuple(good[0]), tuple(bad[0]), good[1] or bad[1]) if good[0] or bad[0] else None
+        good, bad = self._both(read)
+        return Excerpt(good, bad, any(text.cut for text in texts.values())) if good or bad else None
 
     def _files(self, name: PassName) -> tuple[str, ...]:
         return source_files(name, self.repository, self.toolchains[1].revision.commit, self.ir.words.sources)
 
-    def _phases(self) -> tuple[str, ...]:
-        """Return the phases that both have, up to the failing one or the last one of the case."""
-        last = (self.failure.phase if self.failure else None) or self.case.phase
-        good, bad = (self.ir.phases(toolchain, last) for toolchain in self.toolchains)
-        return tuple(phase for phase in good if phase in bad)
-
-    def _print(self, toolchain: Toolchain, phase: str) -> PrintedModule | None:
-        """Print the program after a phase; None if the compile does not get there."""
-        found: list[PrintedModule | None] = []
-
-        def keep(path: Path) -> None:
-            found.append(read_printed(path, self.ir.words))
-
-        self._count(compiles=1)
-        self.task.describe(f"attribute  {self.case.name} on {toolchain.revision.name}: {phase}")
-        self.runner.observe(self.case, toolchain, lambda plain: self.ir.up_to(plain, phase), on_output=keep)
-        return found[0] if found else None
-
     def _compare_phases(self) -> Iterator[PhaseComparison]:
-        """Compare the program after each phase in order, until a side does not get there."""
-        for phase in self._phases():
-            modules = self._both(partial(self._print, phase=phase))
-            good, bad = (_functions_only(module) if module else None for module in modules)
-            if good is None and bad is None:
-                return
-            yield PhaseComparison(
-                phase,
-                self._counts(good) if good else None,
-                self._counts(bad) if bad else None,
-                good.same_as(bad) if good and bad else None,
-                _differences(good, bad) if good and bad else (),
-            )
-            if good is None or bad is None:
-                return
+        """Compare the program after each phase that both have, in order, until a compiler does not get there."""
+        last = (self.failure.phase if self.failure else None) or self.case.phase
+        known, other = (self.ir.phases(toolchain, last) for toolchain in self.toolchains)
+        for phase in (phase for phase in known if phase in other):
+            good, bad = self._both(partial(self._print, phase=phase))
+            if good and bad:
+                yield PhaseComparison(phase, self._counts(good), self._counts(bad), good.same_as(bad), _differences(good, bad))
+                continue
+            if good or bad:
+                yield PhaseComparison(phase, self._counts(good), self._counts(bad), None)
+            return
 
-    def _counts(self, fingerprint: Fingerprint) -> Mapping[str, int]:
+    def _print(self, toolchain: Toolchain, phase: str) -> Fingerprint | None:
+        """Return the fingerprint of the program after a phase, if the compiler gets there."""
+        found: list[PrintedModule | None] = []
+        self._count_compile(f"on {toolchain.revision.name}: {phase}")
+        alter = partial(self.ir.up_to, phase=phase)
+        self.runner.observe(self.case, toolchain, alter, on_output=lambda path: found.append(read_printed(path, self.ir.words)))
+        if not found or not found[0]:
+            return None
+        # Only functions count: versions spell what surrounds them, such as target descriptions, differently.
+        return replace(combined(found[0].functions.values()), operations=found[0].whole.operations)
+
+    def _counts(self, fingerprint: Fingerprint | None) -> Mapping[str, int] | None:
+        if fingerprint is None:
+            return None
         counted = self.ir.words.counts.items()
         return {name: sum(fingerprint.operations.get(operation, 0) for operation in operations) for name, operations in counted}
-
-    def _failing_operation(self) -> str | None:
-        """Return the operation that the failure names, unless it is a function."""
-        name = self.failure.details.get("op") if self.failure else None
-        return name if isinstance(name, str) and name not in self.ir.words.functions else None
-
-    def _failure_text(self) -> str:
-        """Return the parts of the failure that may name a function."""
-        if self.failure is None:
-            return ""
-        return " ".join([self.failure.headline, *(str(value) for value in self.failure.details.values())])
-
-
-def _ended_early(trace: Trace, execution: Execution) -> bool:
-    return trace.failed is not None or execution.ending is not Ending.EXITED
 
 
 def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
@@ -332,7 +293,7 @@ def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
 
 
 def _only_changed(trace: Trace, aligned: AlignedPass) -> str | None:
-    """Return the program's function that a pass changed, if it is the only one; None for the program."""
+    """Return the program's function that a pass changed, if it is the only one."""
     state = aligned.states_after[1]
     changed = [
         name
@@ -357,25 +318,23 @@ def _reported_bytes(failure: Failure | None) -> int | None:
 
 
 def _shared_bytes(trace: Trace, function: str | None) -> int | None:
-    """Return the shared memory of a function at the end, before its buffers become pointers; None if it is not known."""
+    """Return the shared memory of a function at the end, before its buffers become pointers, if it is known."""
     states = trace.functions.get(function or "")
     if not states:
         return None
     last = next((state.fingerprint.shared_bytes for state in reversed(states) if state.fingerprint.shared_bytes), 0)
-    return last if last < UNBOUNDED else None
+    return last if last < _UNBOUNDED else None
 
 
-def _functions_only(module: PrintedModule) -> Fingerprint:
-    """Combine the functions: versions spell what surrounds them, such as target descriptions, differently."""
-    functions = combined(module.functions.values())
-    return replace(functions, operations=module.whole.operations, typed_counts=module.whole.typed_counts)
+def _operations(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
+    """Return the operations that occur more often on one side, by name."""
+    here, there = good.operations, bad.operations
+    names = (name for name in sorted({*here, *there}) if here.get(name, 0) != there.get(name, 0))
+    return tuple(Difference(name, str(here.get(name, 0)), str(there.get(name, 0))) for name in names)
 
 
 def _differences(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
-    if good.same_as(bad):
-        return ()
-    here, there = Counter(good.typed_counts), Counter(bad.typed_counts)
-    names = sorted(here.keys() | there.keys(), key=lambda name: (-abs(here[name] - there[name]), name))
-    counts = [Difference(name, str(here[name]), str(there[name])) for name in names if here[name] != there[name]]
+    """Return the choices and the operations that differ, of the operations the largest differences first."""
+    counts = sorted(_operations(good, bad), key=lambda count: -abs(int(count.good) - int(count.bad)))
     choices = [Difference(*choice) for choice in good.choice_differences(bad)]
     return tuple([*choices, *counts][:_MAX_DIFFERENCES])

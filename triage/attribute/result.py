@@ -24,7 +24,7 @@ class ComparisonResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A count of operations or a choice that differs between the two sides."""
+    """A count of operations or a choice that differs between the two compilers."""
 
     name: str
     good: str
@@ -33,31 +33,29 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The IR of both sides in readable syntax, as lines. `cut`: lines are missing at the end."""
+    """The IR of both compilers in readable syntax, as lines."""
 
     good: tuple[str, ...]
     bad: tuple[str, ...]
     cut: bool = False
+    """Whether lines are missing at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class DivergingPass:
-    """A pass after which the IR of both sides differs.
-
-    Attributes:
-        good: The pass on the good side; None if it changed nothing there or does not exist.
-        function: The device function, by its name on the bad side; None for the whole program.
-        operations: Operations that occur more often on one side. If these and `choices` are empty, types or nesting differ.
-        files: Source files of the pass, relative to the repository, best first.
-    """
+    """A pass after which the IR of both compilers differs."""
 
     good: PassName | None
+    """The pass on the good compiler, if it changed something there."""
     bad: PassName | None
     function: str | None
+    """The device function, by its name on the bad compiler; None for the whole program."""
     operations: tuple[Difference, ...] = ()
+    """Operations that occur more often on one compiler. If these and `choices` are empty, types or nesting differ."""
     choices: tuple[Difference, ...] = ()
     excerpt: Excerpt | None = None
     files: tuple[str, ...] = ()
+    """Source files of the pass, relative to the repository, best first."""
 
     JSON_KEYS: ClassVar = {"good": None, "bad": None, "excerpt": None}
     JSON_PROPERTIES: ClassVar = ("name", "argument", "on")
@@ -74,12 +72,12 @@ class DivergingPass:
 
     @property
     def on(self) -> str:
-        """The sides that the pass changed: `good`, `bad` or `both`."""
+        """Where the pass changed something: `good`, `bad` or `both`."""
         return "both" if self.good and self.bad else "bad" if self.bad else "good"
 
     @property
     def pass_name(self) -> PassName:
-        """The pass, by the bad side's name if both have one."""
+        """The pass, by its name on the bad compiler if both have one."""
         name = self.bad or self.good
         assert name is not None
         return name
@@ -87,16 +85,16 @@ class DivergingPass:
 
 @dataclass(frozen=True, slots=True)
 class PhaseComparison:
-    """The program after one phase: counts by name, None for a side that did not get that far.
-
-    `same` is None unless both got that far. `differences` begins with the largest one.
-    """
+    """The program after one phase."""
 
     phase: str
     good: Mapping[str, int] | None
+    """Counts by name; None for a compiler that did not get that far."""
     bad: Mapping[str, int] | None
     same: bool | None
+    """None unless both got that far."""
     differences: tuple[Difference, ...] = ()
+    """Choices, then operations, the largest difference first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +108,13 @@ class Attribution:
     reason: str | None = None
     """Why the comparison is inconclusive."""
     cause: Cause | None = None
-    """Why one side could not be tested."""
+    """Why a compiler could not be tested."""
     failure: Failure | None = None
-    """The failure of the bad side."""
+    """The failure of the bad compiler."""
     failing: PassName | None = None
-    """The innermost pass that fails on the bad side."""
+    """The innermost pass that fails on the bad compiler."""
     function: Mapping[str, str | None] = field(default_factory=dict)
-    """The function that was followed, by its name on each side; None for the whole program."""
+    """The function that was followed, by its name on each compiler; None for the whole program."""
     persistent: DivergingPass | None = None
     """The pass after which the two never become equal again."""
     first: DivergingPass | None = None
@@ -124,10 +122,10 @@ class Attribution:
     decided: DivergingPass | None = None
     """A later pass that makes different choices, such as tile sizes."""
     one_sided: tuple[PassName, ...] = ()
-    """The passes that changed IR on one side only."""
+    """The passes that changed IR on one compiler only."""
     phases: tuple[PhaseComparison, ...] = ()
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
-    """Of the function, before its buffers become pointers, on each side; None if unknown."""
+    """Of the function, before its buffers become pointers; None if unknown."""
     files: tuple[str, ...] = ()
     """Source files that a commit search should suspect."""
     notes: tuple[str, ...] = ()

@@ -10,19 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from triage.mlir.tree import (
-    Block,
-    Module,
-    Operation,
-    Region,
-    SourcePosition,
-    UnbalancedError,
-    Value,
-    closing,
-    entries,
-    entries_text,
-    split,
-)
+from triage.mlir.tree import Block, Module, Operation, Region, SourcePosition, Value, closing, entries, entries_text, split
 
 OPERATION = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([^"]+)"\(')
 """The beginning of an operation: its results and its name."""
@@ -34,6 +22,7 @@ _POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
 _ALIAS_USE = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
 _DEEPEST = 100  # regions inside each other, so that functions that follow them recursively stay below Python's limit
+_MAX_ALIASES = 8  # locations that name each other
 
 
 class UnparsableError(ValueError):
@@ -46,34 +35,32 @@ class UnparsableError(ValueError):
 
 def parse_module(text: str) -> Module:
     """Parse a module in generic form, with or without locations. Raises UnparsableError for anything else."""
-    reader, lines = _ModuleReader(), text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if line.startswith("{-#") and not reader.open:  # the resource section
-            return reader.module(number, "\n".join(lines[number - 1 :]).strip())
-        try:
-            reader.line(line)
-        except UnbalancedError as error:
-            raise UnparsableError("unclosed bracket", number) from error
-        except UnparsableError as error:
-            raise UnparsableError(str(error).partition(": ")[2], number) from error
-    return reader.module(len(lines), "")
-
-
-def _error(message: str) -> UnparsableError:
-    return UnparsableError(message, 0)  # `parse_module` knows the line
+    parser, lines = _Parser(), text.split("\n")
+    number = 0
+    try:
+        for number, line in enumerate(lines, 1):
+            if line.startswith("{-#") and not parser.open:  # the resource section
+                return parser.module("\n".join(lines[number - 1 :]).strip())
+            parser.line(line)
+        return parser.module("")
+    except ValueError as error:
+        raise UnparsableError(str(error), number) from error
 
 
 @dataclass(eq=False, slots=True)
 class _Open:
-    """An operation whose regions are being read. names: of its results."""
+    """An operation whose regions are being read."""
 
     operation: Operation
-    names: str
+    results: str
+    """The names of its results."""
     blocks: dict[str, Block] = field(default_factory=dict)
     """The blocks of the current region by label, also those that are only referred to so far."""
 
 
-class _ModuleReader:
+class _Parser:
+    """Takes the lines of a module. Raises ValueError at the first line that is not in generic form."""
+
     def __init__(self) -> None:
         self.root: Operation | None = None
         self.open: list[_Open] = []
@@ -82,127 +69,117 @@ class _ModuleReader:
         self.undefined: dict[str, Value] = {}  # used above their definition, which control flow allows
         self.located: list[tuple[Operation | Value, str]] = []
 
-    def module(self, line: int, trailer: str) -> Module:
-        """Return the module after its last line."""
-        if self.open:
-            raise UnparsableError("unclosed region", line)
-        if self.undefined:
-            raise UnparsableError(f"{next(iter(self.undefined))} is not defined", line)
-        root = self.root
-        if root is None or root.name != "builtin.module" or len(root.regions) != 1 or len(root.regions[0].blocks) > 1:
-            raise UnparsableError("the outermost operation is not a module", 1)
-        root.regions[0].blocks = root.regions[0].blocks or [Block()]  # an empty module's block is not printed
-        known: dict[str, SourcePosition | None] = {}
-        for located, location in self.located:  # their aliases may follow the module
-            if location not in known:
-                known[location] = self._position(location, 0)
-            located.position = known[location]
-        aliases = {name: value for name, value in self.aliases.items() if not value.startswith("loc(")}
-        return Module(root, aliases, trailer)
-
     def line(self, text: str) -> None:
-        """Read the next line, without its line break."""
         stripped = text.strip()
         if head := OPERATION.match(text):
             self._begin_operation(head, text)
-        elif stripped.startswith("})"):
+        elif stripped.startswith("})") and self.open:
             self._end_region()
             ended = self.open.pop()
-            self._finish(ended.operation, ended.names, stripped[2:].strip())
-        elif stripped == "}, {":
+            self._end_operation(ended.operation, ended.results, stripped[2:].strip())
+        elif stripped == "}, {" and self.open:
             self._end_region()
             self.open[-1].operation.regions.append(Region())
-        elif stripped.startswith("^"):
+        elif stripped.startswith("^") and self.open:
             self._begin_block(text)
         elif not self.open and (alias := _ALIAS.fullmatch(stripped)):
             self.aliases[alias[1]] = alias[2]
         elif stripped and not stripped.startswith("//"):
-            raise _error("expected an operation in generic form")
+            raise ValueError("expected an operation in generic form")
+
+    def module(self, trailer: str) -> Module:
+        """Return the module after its last line."""
+        if self.open:
+            raise ValueError("unclosed region")
+        if self.undefined:
+            raise ValueError(f"{next(iter(self.undefined))} is not defined")
+        root = self.root
+        if root is None or len(root.regions) != 1 or len(root.regions[0].blocks) > 1:
+            raise ValueError("expected a module with one block")
+        root.regions[0].blocks = root.regions[0].blocks or [Block()]  # an empty module's block is not printed
+        known: dict[str, SourcePosition | None] = {}
+        for located, location in self.located:  # their aliases may follow the module
+            if location not in known:
+                known[location] = self._position(location)
+            located.position = known[location]
+        return Module(root, {name: text for name, text in self.aliases.items() if not text.startswith("loc(")}, trailer)
 
     def _begin_operation(self, head: re.Match[str], text: str) -> None:
         if not self.open and self.root:
-            raise _error("unexpected text after the module")
-        end = closing(text, head.end() - 1)
-        names = split(text[head.end() : end - 1])
-        operands = [self.values.get(name) or self.undefined.setdefault(name, Value("")) for name in names]
-        operation, rest = Operation(head[2], operands=operands), text[end:].strip()
-        if rest.startswith("["):
-            end = closing(rest, 0)
-            if not self.open:
-                raise _error("a module has no successors")
-            blocks = self.open[-1].blocks
-            operation.successors = [blocks.setdefault(name, Block()) for name in split(rest[1 : end - 1])]
-            rest = rest[end:].strip()
+            raise ValueError("unexpected text after the module")
+        names, rest = _bracketed(text[head.end() - 1 :])
+        operands = [self.values.get(name) or self.undefined.setdefault(name, Value("")) for name in split(names)]
+        operation = Operation(head[2], operands)
+        if rest.startswith("[") and self.open:
+            labels, rest = _bracketed(rest)
+            operation.successors = [self.open[-1].blocks.setdefault(label, Block()) for label in split(labels)]
         if rest.startswith("<{"):
-            end = closing(rest, 0)
-            if not rest[:end].endswith("}>"):
-                raise _error(f"expected }}> after the properties of {operation.name}")
-            operation.properties = entries(rest[2 : end - 2])
-            rest = rest[end:].strip()
-        if not self.open:
-            self.root = operation
-        else:
+            properties, rest = _bracketed(rest)
+            if not properties.endswith("}"):
+                raise ValueError(f"expected }}> after the properties of {operation.name}")
+            operation.properties = entries(properties[1:-1])
+        if self.open:
             region = self.open[-1].operation.regions[-1]
             region.blocks = region.blocks or [Block()]
             region.blocks[-1].operations.append(operation)
+        elif operation.name != "builtin.module":
+            raise ValueError("the outermost operation is not a module")
+        else:
+            self.root = operation
         if rest != "({":
-            self._finish(operation, head[1] or "", rest)
+            self._end_operation(operation, head[1] or "", rest)
         elif len(self.open) == _DEEPEST:
-            raise _error("regions nested too deeply")
+            raise ValueError("regions nested too deeply")
         else:
             operation.regions.append(Region())
             self.open.append(_Open(operation, head[1] or ""))
 
     def _begin_block(self, text: str) -> None:
         label = _LABEL.match(text)
-        if label is None or not self.open:
-            raise _error("expected the label of a block")
-        region, position = self.open[-1].operation.regions[-1], label.end()
+        if label is None:
+            raise ValueError("expected the label of a block")
+        region, rest = self.open[-1].operation.regions[-1], text[label.end() :]
         block = self.open[-1].blocks.setdefault(label[1], Block())
         if block in region.blocks:
-            raise _error(f"the block {label[1]} is defined twice")
+            raise ValueError(f"the block {label[1]} is defined twice")
         region.blocks.append(block)
-        if text.startswith("(", position):
-            end = closing(text, position)
-            for part in split(text[position + 1 : end - 1]):
+        if rest.startswith("("):
+            arguments, rest = _bracketed(rest)
+            for part in split(arguments):
                 name, _, typed = part.partition(":")
                 kind, _, location = typed.strip().partition(" loc(")
-                block.arguments.append(argument := self._define(name.strip(), kind))
-                self.located += [(argument, location)] if location else []
-            position = end
-        if not text.startswith(":", position):
-            raise _error("expected a colon after the block label")
+                block.arguments.append(self._define(name.strip(), kind))
+                self.located += [(block.arguments[-1], location)] if location else []
+        if not rest.startswith(":"):
+            raise ValueError("expected a colon after the block label")
 
     def _end_region(self) -> None:
-        if not self.open:
-            raise _error("unexpected end of a region")
         region, blocks = self.open[-1].operation.regions[-1], self.open[-1].blocks
         for name in (name for name, block in blocks.items() if block not in region.blocks):
-            raise _error(f"the block {name} is not defined")
+            raise ValueError(f"the block {name} is not defined")
         self.open[-1].blocks = {}
 
-    def _finish(self, operation: Operation, names: str, rest: str) -> None:
+    def _end_operation(self, operation: Operation, names: str, rest: str) -> None:
         """Read what follows the operands, properties and regions: attributes, types and location."""
         if rest.startswith("{"):
-            end = closing(rest, 0)
-            operation.attributes = entries(rest[1 : end - 1])
-            rest = rest[end:].strip()
+            attributes, rest = _bracketed(rest)
+            operation.attributes = entries(attributes)
         if not rest.startswith(": ("):
-            raise _error(f"expected the type of {operation.name}")
-        types, _, location = rest[2:].partition(" loc(")
-        end = closing(types, 0)
-        arrow, result = types[end : end + 4], types[end + 4 :].strip()
-        if arrow != " -> " or len(split(types[1 : end - 1])) != len(operation.operands):
-            raise _error(f"expected a function type of {operation.name} that fits its operands")
+            raise ValueError(f"expected the type of {operation.name}")
+        typed, _, location = rest[2:].partition(" loc(")
+        operands, result = _bracketed(typed)
+        if not result.startswith("-> ") or len(split(operands)) != len(operation.operands):
+            raise ValueError(f"expected a function type of {operation.name} that fits its operands")
+        result = result[3:].strip()
         if result.startswith("(") and closing(result, 0) != len(result):
-            raise _error(f"expected the result types of {operation.name}")
-        results = split(result[1:-1]) if result.startswith("(") else [result]
+            raise ValueError(f"expected the result types of {operation.name}")
+        types = split(result[1:-1]) if result.startswith("(") else [result]
         packs = [(pack[1], pack[2]) for pack in _RESULT.finditer(names)]
         count = sum(int(size or 1) for _, size in packs)
-        if count != len(results):  # before a name is made for each, because a damaged program may ask for any number
-            raise _error(f"{operation.name} has {count} results but {len(results)} result types")
+        if count != len(types):  # before a name is made for each, because a damaged program may ask for any number
+            raise ValueError(f"{operation.name} has {count} results but {len(types)} result types")
         wanted = [name if size is None else f"{name}#{index}" for name, size in packs for index in range(int(size or 1))]
-        operation.results = [self._define(name, kind) for name, kind in zip(wanted, results, strict=True)]
+        operation.results = [self._define(name, kind) for name, kind in zip(wanted, types, strict=True)]
         self.located += [(operation, location)] if location else []
 
     def _define(self, name: str, kind: str) -> Value:
@@ -213,23 +190,30 @@ class _ModuleReader:
             self.values[name[:-2]] = value
         return value
 
-    def _position(self, location: str, depth: int) -> SourcePosition | None:
-        if found := _POSITION.search(location):
-            return SourcePosition(sys.intern(found[1]), int(found[2]), int(found[3]))
-        inner = _LOCATION_ALIAS.search(location)
-        return self._position(self.aliases.get(inner.group(), ""), depth + 1) if inner and depth < 8 else None
+    def _position(self, location: str) -> SourcePosition | None:
+        for _ in range(_MAX_ALIASES):
+            if found := _POSITION.search(location):
+                return SourcePosition(sys.intern(found[1]), int(found[2]), int(found[3]))
+            alias = _LOCATION_ALIAS.search(location)
+            location = self.aliases.get(alias.group(), "") if alias else ""
+        return None
+
+
+def _bracketed(text: str) -> tuple[str, str]:
+    """Return the text inside of the bracket at the beginning, and the stripped text after it."""
+    end = closing(text, 0)
+    return text[1 : end - 1], text[end:].strip()
 
 
 def print_module(module: Module) -> str:
     """Return the module's text: one operation a line, regions indented by two spaces."""
-    printer = _Printer()
-    printer.name_values(module.root)
+    printer = _Printer(module.root)
     printer.operation(module.root, "")
     body = "\n".join(printer.lines)
-    return "\n".join([*_prelude(body, module.aliases), body, *([module.trailer] if module.trailer else []), ""])
+    return "\n".join([*_used_aliases(body, module.aliases), body, *([module.trailer] if module.trailer else []), ""])
 
 
-def _prelude(body: str, aliases: Mapping[str, str]) -> list[str]:
+def _used_aliases(body: str, aliases: Mapping[str, str]) -> list[str]:
     """Return the aliases that the body uses, directly or through others, in their order."""
     used: set[str] = set()
     waiting = [body] if aliases else []
@@ -241,13 +225,11 @@ def _prelude(body: str, aliases: Mapping[str, str]) -> list[str]:
 
 
 class _Printer:
-    def __init__(self) -> None:
+    def __init__(self, root: Operation) -> None:
+        """Name all values first: in graph regions and with several blocks a value may be used above its definition."""
         self.names: dict[Value, str] = {}
         self.labels: dict[Block, str] = {}
         self.lines: list[str] = []
-
-    def name_values(self, root: Operation) -> None:
-        """Name all values first: in graph regions and with several blocks a value may be used above its definition."""
         results = arguments = 0
         for operation in root.walk():
             many = len(operation.results) > 1
@@ -264,18 +246,18 @@ class _Printer:
 
     def operation(self, operation: Operation, indent: str) -> None:
         """Print an operation with its regions."""
-        results = operation.results
-        name = self.names[results[0]].partition("#")[0] if results else ""
-        named = f"{name}:{len(results)} = " if len(results) > 1 else f"{name} = " if results else ""
-        head = f'{indent}{named}"{operation.name}"({", ".join(self.names[value] for value in operation.operands)})'
+        results, kinds = operation.results, ", ".join(value.type for value in operation.results)
+        head = indent
+        if results:
+            head += self.names[results[0]].partition("#")[0] + (f":{len(results)} = " if len(results) > 1 else " = ")
+        head += f'"{operation.name}"({", ".join(self.names[value] for value in operation.operands)})'
         if operation.successors:
             head += f"[{', '.join(self.labels[block] for block in operation.successors)}]"
         if operation.properties:
             head += f" <{{{entries_text(operation.properties)}}}>"
         tail = f" {{{entries_text(operation.attributes)}}}" if operation.attributes else ""
-        types = ", ".join(value.type for value in results)
-        result = types if len(results) == 1 and not types.startswith("(") else f"({types})"
-        tail += f" : ({', '.join(value.type for value in operation.operands)}) -> {result}"
+        tail += f" : ({', '.join(value.type for value in operation.operands)}) -> "
+        tail += kinds if len(results) == 1 and not kinds.startswith("(") else f"({kinds})"
         if not operation.regions:
             self.lines.append(head + tail)
             return

@@ -1,15 +1,18 @@
-"""Read printed IR of any length as a stream: a compiler's output after a phase, or its dumps after each pass."""
+"""Read printed IR of any length line by line, in bounded memory: fingerprints of a phase's output or of each pass's dump."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 
-from triage.mlir.fingerprint import Fingerprint, FingerprintBuilder, Vocabulary
+from triage.mlir.fingerprint import MODULUS, Fingerprint, Spellings, Vocabulary
 from triage.mlir.generic_form import OPERATION
+from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 
 _MAX_LINE = 1 << 18
 """Bytes kept of a line: the name is at its beginning and the types at its end; constants in the middle are dropped."""
@@ -19,18 +22,27 @@ _HEADER = re.compile(
     r"// -----// IR Dump (?:After|Before) (?P<name>(?:\(anonymous namespace\)::)?\S+?)(?P<failed> Failed)?"
     r"(?:(?: \(|: )(?P<argument>[\w.-]*)| //-----|\Z)"
 )
+_VALUE_NAME = re.compile(r"%[\w.$-]+: ")
+_BLOCK = re.compile(r"\s*\^\w+\s*(?:\((?P<arguments>.*)\))?:(?:\s|$)")
+_SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
+_CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
+_BUFFER = re.compile(r"memref<((?:\d{1,19}x){1,64})[a-zA-Z]*?(\d{1,18})")
+_ATTRIBUTES = re.compile(r"<\{| \{")
+_SIZE = re.compile(r"\bindex\b")
+_MAX_DETAIL = 200  # characters of an attribute
+_LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedModule:
-    """Fingerprints of one piece of printed IR: the outermost operation as a whole, and functions by symbol.
-
-    `device` holds the functions that are inside an executable.
-    """
+    """Fingerprints of one piece of printed IR."""
 
     whole: Fingerprint
+    """The outermost operation."""
     functions: dict[str, Fingerprint] = field(default_factory=dict)
+    """Functions by symbol."""
     device: frozenset[str] = frozenset()
+    """The functions that are inside an executable."""
 
     @property
     def contains_functions(self) -> bool:
@@ -53,30 +65,46 @@ class PassName:
 
 @dataclass(frozen=True, slots=True)
 class IrDump:
-    """The IR after a pass. `index` counts all dumps of a run, `turn` those of this pass; `failed`: the pass failed."""
+    """The IR after a pass."""
 
     index: int
+    """Counts all dumps of a run."""
     turn: int
+    """Counts the dumps of this pass."""
     after: PassName
     failed: bool
+    """Whether the pass failed."""
     module: PrintedModule
 
 
-class IrReader:
-    """Reads printed IR line by line and reports each complete outermost operation."""
+@dataclass(slots=True)
+class _Open:
+    """An operation whose regions are being read."""
 
-    def __init__(self, words: Vocabulary, on_module: Callable[[PrintedModule], None], *, count_types: bool = False) -> None:
-        self._words = words
-        self._on_module = on_module
-        self._count_types = count_types
+    name: str
+    symbol: str | None = None
+    digest: int = 0
+    """The sum of the digests of the operations inside, so that their order does not count."""
+    operations: Counter[str] = field(default_factory=Counter)
+    choices: set[tuple[str, str]] = field(default_factory=set)
+    shared: int = 0
+
+
+class IrReader:
+    """Reads printed IR line by line and reports each complete outermost operation.
+
+    Names of values, order, locations and renamings between versions do not count, nor attributes that hold no decision.
+    """
+
+    def __init__(self, words: Vocabulary, on_module: Callable[[PrintedModule], None]) -> None:
+        self._words, self._on_module = words, on_module
         self.reset()
 
     def reset(self) -> None:
         """Discard an incomplete operation and wait for the next outermost one."""
-        self._open: list[FingerprintBuilder] = []
+        self._open: list[_Open] = []
         self._functions: dict[str, Fingerprint] = {}
         self._device: set[str] = set()
-        self._executables = 0
         self._done = False
 
     def line(self, text: str) -> None:
@@ -87,31 +115,129 @@ class IrReader:
         if head := OPERATION.match(text):
             name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
-                self._open.append(FingerprintBuilder(name, text, self._words, count_types=self._count_types))
-                self._executables += name in self._words.executables
+                self._open.append(_Open(name, _symbol(text), choices=set(self._choices(name, text, ""))))
             elif self._open:
-                self._open[-1].add_operation(name, text)
+                self._operation(self._open[-1], name, text)
         elif not self._open:
             return
         elif stripped.startswith("})"):
-            self._close(text)
+            self._close(self._open.pop(), text)
         elif stripped == "}, {":
-            self._open[-1].next_region()
-        elif stripped.startswith("^"):
-            self._open[-1].add_block(text)
+            self._open[-1].digest = _digest(f"region {self._open[-1].digest}")
+        elif found := _BLOCK.match(text):
+            arguments = _VALUE_NAME.sub("", _without_locations(found["arguments"] or ""))
+            _add(self._open[-1], f"^({_normalised(arguments, self._words.spellings)})")
 
-    def _close(self, text: str) -> None:
-        child = self._open.pop()
-        parent = self._open[-1] if self._open else FingerprintBuilder("", "", self._words, count_types=self._count_types)
-        fingerprint = parent.add_child(child, text)
+    def _operation(self, parent: _Open, name: str, line: str) -> None:
+        """Read an operation without regions."""
+        words, types = self._words, self._types(line)
+        parent.choices.update(self._choices(name, line, types))
+        if name in words.inert or (words.bookkeeping and words.bookkeeping.fullmatch(types)):
+            return
+        parent.operations[name] += 1
+        _add(parent, f"{name}|{types}")
+        if name in words.allocates and words.shared and words.shared.search(types):
+            parent.shared += _buffer_bytes(types)
+
+    def _close(self, child: _Open, line: str) -> None:
+        """Read the line after the last region of an operation."""
+        types = self._types(line)
+        child.symbol = child.symbol or _symbol(line)
+        child.choices.update(self._choices(child.name, line, types))
+        text = f"{child.name}|{types}|{child.digest}"
+        fingerprint = Fingerprint(_digest(text), child.operations, frozenset(child.choices), child.shared)
         if child.name in self._words.functions and child.symbol:
             self._functions[child.symbol] = fingerprint
-            if self._executables:
+            if any(outer.name in self._words.executables for outer in self._open):
                 self._device.add(child.symbol)
-        self._executables -= child.name in self._words.executables
         if not self._open:
             self._done = True
             self._on_module(PrintedModule(fingerprint, self._functions, frozenset(self._device)))
+            return
+        parent = self._open[-1]
+        parent.operations.update(child.operations)
+        parent.choices |= child.choices
+        parent.shared += child.shared
+        if child.name not in self._words.inert:
+            parent.operations[child.name] += 1
+            _add(parent, text)
+
+    def _types(self, line: str) -> str:
+        """Return operand and result types of the operation that ends in a line, in the newest spelling."""
+        start = line.rfind(" : (")
+        return _normalised(_without_locations(line[start + 3 :]), self._words.spellings) if start >= 0 else ""
+
+    def _choices(self, name: str, line: str, types: str) -> Iterator[tuple[str, str]]:
+        """Yield (`attribute.key`, value) for the attributes in a line that hold decisions."""
+        for attribute in self._words.decisions:
+            begin = line.find(f"{attribute} = ")
+            while begin >= 0:
+                begin += len(attribute) + 3
+                end = end_of_attribute(line, begin)
+                for key, chosen in _CHOICE.findall(_normalised(line[begin:end], self._words.spellings)):
+                    yield f"{attribute}.{key}", chosen
+                begin = line.find(f"{attribute} = ", end)
+        if self._words.detailed:
+            yield from _details(name, line, types, self._words)
+
+
+def _details(name: str, line: str, types: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
+    """Yield (`operation.attribute`, value) for what an operation computes beyond its types.
+
+    Constants and operations of sizes and offsets are left out.
+    """
+    counts_sizes = words.bookkeeping is not None and words.bookkeeping.fullmatch(types) is not None
+    if (counts_sizes and _SIZE.search(types)) or name in words.inert - words.constants:
+        return
+    if counts_sizes and name not in words.constants:
+        yield f"operation {types}", name
+    position = 0
+    while found := _ATTRIBUTES.search(line, position):
+        begin = found.end() - 1
+        try:
+            position = closing(line, begin)
+        except UnbalancedError:  # the line is cut
+            return
+        for key, value in entries(line[begin + 1 : position - 1]).items():
+            if key not in words.descriptive and key not in words.decisions:
+                plain = _normalised(value, words.spellings)
+                yield f"{name}.{key}", plain if len(plain) <= _MAX_DETAIL else f"{plain[:_MAX_DETAIL]}… {_digest(plain):x}"
+
+
+def _add(parent: _Open, text: str) -> None:
+    parent.digest = (parent.digest + _digest(text)) % MODULUS
+
+
+@lru_cache(maxsize=1 << 12)
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=16).digest())
+
+
+def _without_locations(text: str) -> str:
+    return _LOCATION.sub("", text) if " loc(" in text else text
+
+
+@lru_cache(maxsize=1 << 12)
+def _normalised(text: str, spellings: Spellings) -> str:
+    for pattern, replacement in spellings:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _symbol(line: str) -> str | None:
+    found = _SYMBOL.search(line)
+    return found[1] if found else None
+
+
+def _buffer_bytes(types: str) -> int:
+    """Return the bytes of result buffers of static shape; each element takes at least one byte."""
+    total = 0
+    for found in _BUFFER.finditer(types.rpartition(" -> ")[2]):
+        elements = 1
+        for extent in found[1].split("x"):
+            elements *= int(extent or 1)
+        total += elements * max(1, int(found[2]) // 8)
+    return total
 
 
 class LineSplitter:
@@ -125,21 +251,18 @@ class LineSplitter:
         """Take the next piece of the stream."""
         *complete, self._carry = (self._carry + data).split(b"\n")
         for line in complete:
-            self._on_line(_text(line))
+            self._on_line(_shortened(line).decode("utf-8", "replace"))
         if len(self._carry) > 2 * _MAX_LINE:
-            self._carry = self._carry[: _MAX_LINE // 2] + self._carry[-_MAX_LINE // 2 :]
+            self._carry = _shortened(self._carry)
 
     def finish(self) -> None:
         """Report a last line without a line break."""
         if self._carry:
-            self._on_line(_text(self._carry))
-            self._carry = b""
+            self.feed(b"\n")
 
 
-def _text(line: bytes) -> str:
-    if len(line) > _MAX_LINE:
-        line = line[: _MAX_LINE // 2] + line[-_MAX_LINE // 2 :]
-    return line.decode("utf-8", "replace")
+def _shortened(line: bytes) -> bytes:
+    return line if len(line) <= _MAX_LINE else line[: _MAX_LINE // 2] + line[-_MAX_LINE // 2 :]
 
 
 class DumpReader:
@@ -151,12 +274,11 @@ class DumpReader:
     def __init__(self, words: Vocabulary, on_dump: Callable[[IrDump], None]) -> None:
         self._on_dump = on_dump
         self._reader = IrReader(words, self._module)
-        self._lines = LineSplitter(self._line)
         self._after: PassName | None = None
         self._failed = False
         self._index = -1
         self._turns: Counter[str] = Counter()
-        self.feed = self._lines.feed
+        self.feed = LineSplitter(self._line).feed
 
     def _line(self, text: str) -> None:
         if (header := pass_in(text)) is not None:
@@ -181,10 +303,9 @@ def pass_in(line: str) -> tuple[PassName, bool] | None:
 
 
 def read_printed(path: Path, words: Vocabulary) -> PrintedModule | None:
-    """Read the module in a file, with counts by type; None if the file holds no IR, such as a binary."""
+    """Read the module in a file, or return None if the file holds no IR, such as a binary."""
     modules: list[PrintedModule] = []
-    reader = IrReader(words, modules.append, count_types=True)
-    lines = LineSplitter(reader.line)
+    lines = LineSplitter(IrReader(words, modules.append).line)
     with path.open("rb") as source:
         while chunk := source.read(_CHUNK):
             lines.feed(chunk)

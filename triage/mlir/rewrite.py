@@ -28,10 +28,12 @@ _MAX_CANDIDATES = 16
 def dimensions(type_: str) -> list[int] | None:
     """Return the dimensions of a shaped type, DYNAMIC for `?`; None for rank 0 and other types."""
     if found := _SHAPED.match(type_):
-        return [DYNAMIC if text == "?" else int(text) for text in found[2].split("x")[:-1]]
-    if found := _VTENSOR.match(type_):
-        return [DYNAMIC if text.strip() == "?" else int(text) for text in found[2].split(",")]
-    return None
+        texts = found[2].split("x")[:-1]
+    elif found := _VTENSOR.match(type_):
+        texts = found[2].split(",")
+    else:
+        return None
+    return [DYNAMIC if text.strip() == "?" else int(text) for text in texts]
 
 
 def reshaped(type_: str, numbers: list[int]) -> str:
@@ -39,9 +41,7 @@ def reshaped(type_: str, numbers: list[int]) -> str:
     texts = ["?" if number == DYNAMIC else str(number) for number in numbers]
     if found := _SHAPED.match(type_):
         return f"{found[1]}{''.join(f'{text}x' for text in texts)}{type_[found.end() :]}"
-    found = _VTENSOR.match(type_)
-    assert found
-    return f"{found[1]}[{','.join(texts)}]{type_[found.end() :]}"
+    return _VTENSOR.sub(lambda found: f"{found[1]}[{','.join(texts)}]", type_, count=1)
 
 
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
@@ -52,16 +52,16 @@ def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
     """
     arguments = (value for function in _fixable(parse_module(text)) for value in arguments_of(function))
     types = list(dict.fromkeys(value.type for value in arguments if _is_open(value)))
-    description = "unknown dimensions of the arguments set to"
-    plans: list[tuple[int, dict[str, int], str]] = [(size, {}, f"{description} {size}") for size in _SIZES]
+    what = "unknown dimensions of the arguments set to"
+    plans: list[tuple[int, dict[str, int], str]] = [(size, {}, f"{what} {size}") for size in _SIZES]
     for type_ in types:
         factors = {int(factor) for other in types if other != type_ for factor in _SPLIT.findall(other)}
         sizes = sorted(_SIZES[0] * factor for factor in factors)
-        plans += [(_SIZES[0], {type_: size}, f"{description} {_SIZES[0]}, of {type_} {size}") for size in sizes]
-    for size, others, what in plans[:_MAX_CANDIDATES] if types else []:
+        plans += [(_SIZES[0], {type_: size}, f"{what} {_SIZES[0]}, of {type_} {size}") for size in sizes]
+    for size, others, description in plans[:_MAX_CANDIDATES] if types else []:
         module = parse_module(text)
         fix_arguments(module, size, others)
-        yield module, what
+        yield module, description
 
 
 def fix_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
@@ -71,18 +71,18 @@ def fix_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
     """
     changed = False
     for function in _fixable(module):
-        entry, types = function.regions[0].blocks[0], function_types(function)
-        casts = []
-        for index, argument in enumerate(entry.arguments):
+        block, casts = function.regions[0].blocks[0], []
+        for index, argument in enumerate(block.arguments):
             if _is_open(argument):
                 wanted = others.get(argument.type, size)
                 numbers = [wanted if number == DYNAMIC else number for number in dimensions(argument.type) or ()]
-                entry.arguments[index] = Value(reshaped(argument.type, numbers), argument.origin)
+                block.arguments[index] = Value(reshaped(argument.type, numbers), argument.origin)
                 # The old value becomes the result of the cast, so that its users stay as they are.
-                casts.append(Operation(_CAST, [entry.arguments[index]], [argument]))
+                casts.append(Operation(_CAST, [block.arguments[index]], [argument]))
+        types = function_types(function)
         if casts and types:
-            entry.operations[:0] = casts
-            set_function_types(function, [value.type for value in entry.arguments], types[1])
+            block.operations[:0] = casts
+            set_function_types(function, [value.type for value in block.arguments], types[1])
             changed = True
     return changed
 
@@ -95,15 +95,13 @@ def _is_open(value: Value) -> bool:
 def fix_results(module: Module) -> None:
     """Return values of static shape where these are cast before functions return them."""
     casts = {
-        operation.results[0]: operation.operands[0]
-        for operation in module.walk()
-        if operation.name == _CAST and "?" not in operation.operands[0].type
+        each.results[0]: each.operands[0] for each in module.walk() if each.name == _CAST and "?" not in each.operands[0].type
     }
     for function in _fixable(module):
-        types, blocks = function_types(function), function.regions[0].blocks
-        last = [block.operations[-1] for block in blocks if block.operations]
+        last = [block.operations[-1] for block in function.regions[0].blocks if block.operations]
         ends = [operation for operation in last if operation.name.endswith(".return")]
-        if types is not None and len(ends) == 1 and len(ends[0].operands) == len(types[1]):
+        types = function_types(function)
+        if types and len(ends) == 1 and len(ends[0].operands) == len(types[1]):
             ends[0].operands = [casts.get(value, value) for value in ends[0].operands]
             set_function_types(function, types[0], [value.type for value in ends[0].operands])
 
@@ -111,17 +109,17 @@ def fix_results(module: Module) -> None:
 def _fixable(module: Module) -> list[Operation]:
     """Return the functions that are only called from outside: calls to others would no longer fit."""
     called = {name for operation in module.walk() for text in operation.texts() for name in symbols(text)}
-    functions = [function for function in module.functions() if function.symbol not in called]
-    return [
-        function
-        for function in functions
-        if (types := function_types(function)) and len(types[0]) == len(arguments_of(function))
-    ]
+    found = []
+    for function in module.functions():
+        types = function_types(function)
+        if function.symbol not in called and types and len(types[0]) == len(arguments_of(function)):
+            found.append(function)
+    return found
 
 
 WIDE = "f32"
-CONVERTIBLE = ("f16", "bf16", "f64")
-"""The types whose constants are converted, in whatever form they are written."""
+CONVERTIBLE = {"f16": "<f2", "bf16": "<u2", "f64": "<f8"}
+"""The types whose constants are converted, in whatever form they are written, with their formats in numpy."""
 
 _EIGHT_BIT = re.compile(r"(?:(?<=[\d?]x)|(?<![\w.@#!%]))(f8E\w+)")
 _CASTS = ("arith.extf", "arith.truncf")
@@ -149,29 +147,23 @@ def widen_floats(module: Module, types: Iterable[str]) -> bool:
         return False
     for name in types:
         for value in module.values():
-            value.type = _renamed(value.type, name)
+            value.type = _widened(value.type, name)
         for operation in module.walk():
             for attributes in (operation.properties, operation.attributes):
-                attributes.update({key: _renamed(_converted(text, name), name) for key, text in attributes.items()})
-        module.aliases = {alias: _renamed(_converted(text, name), name) for alias, text in module.aliases.items()}
-    _remove_casts(module)
-    return True
-
-
-def _remove_casts(module: Module) -> None:
-    sources: dict[Value, Value] = {}
+                attributes.update({key: _widened(text, name) for key, text in attributes.items()})
+        module.aliases = {alias: _widened(text, name) for alias, text in module.aliases.items()}
+    sources: dict[Value, Value] = {}  # of casts that are no longer needed
     for block in module.blocks():
         for operation in block.operations:
             if operation.name in _CASTS and operation.operands[0].type == operation.results[0].type:
                 sources[operation.results[0]] = operation.operands[0]
-        block.operations = [
-            operation for operation in block.operations if not (operation.results and operation.results[0] in sources)
-        ]
+        block.operations = [each for each in block.operations if not (each.results and each.results[0] in sources)]
     for operation in module.walk():
         for index, value in enumerate(operation.operands):
             while value in sources:
                 value = sources[value]
             operation.operands[index] = value
+    return True
 
 
 @cache
@@ -180,25 +172,23 @@ def _type(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?:(?<=[\d?]x)|(?<![\w.@#!%])){name}(?!\w)")
 
 
-def _renamed(text: str, name: str) -> str:
+def _widened(text: str, name: str) -> str:
+    """Return a type or an attribute with f32 for a type, the numbers of constants that are written as bits included."""
     if name not in text:
         return text
+    if "0x" in text and name in CONVERTIBLE and re.search(rf" : (?:{name}|(?:tensor|vector)<[\d?x]*{name}>)$", text):
+        if blob := _BLOB.search(text):
+            text = f'{text[: blob.start()]}"0x{_as_f32(bytes.fromhex(blob[1]), name).hex().upper()}"{text[blob.end() :]}'
+        else:
+            text = _BITS.sub(lambda bits: f"0x{_as_f32(bytes.fromhex(bits[1])[::-1], name)[::-1].hex().upper()}", text)
     parts = _STRING.split(text)
     return "".join(part if index % 2 else _type(name).sub(WIDE, part) for index, part in enumerate(parts))
 
 
-def _converted(text: str, name: str) -> str:
-    """Convert the numbers of a constant of this type that are written as bits."""
-    if "0x" not in text or name not in CONVERTIBLE or not re.search(rf" : (?:{name}|(?:tensor|vector)<[\d?x]*{name}>)$", text):
-        return text
-    if blob := _BLOB.search(text):
-        return f'{text[: blob.start()]}"0x{_as_f32(bytes.fromhex(blob[1]), name).hex().upper()}"{text[blob.end() :]}'
-    return _BITS.sub(lambda found: f"0x{_as_f32(bytes.fromhex(found[1])[::-1], name)[::-1].hex().upper()}", text)
-
-
 def _as_f32(raw: bytes, name: str) -> bytes:
     """Return numbers as 32 bits each, least byte first; one that is too large becomes infinite."""
+    numbers = np.frombuffer(raw, CONVERTIBLE[name])
     if name == "bf16":  # the upper half of a 32 bit float
-        return (np.frombuffer(raw, "<u2").astype("<u4") << 16).tobytes()
+        return (numbers.astype("<u4") << 16).tobytes()
     with np.errstate(over="ignore"):
-        return np.frombuffer(raw, {"f16": "<f2", "f64": "<f8"}[name]).astype("<f4").tobytes()
+        return numbers.astype("<f4").tobytes()

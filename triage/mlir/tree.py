@@ -21,21 +21,15 @@ class SourcePosition:
         return f"{self.file}:{self.line}:{self.column}"
 
 
+@dataclass(eq=False, slots=True)
 class Value:
-    """A result of an operation or an argument of a block, compared by identity; only arguments have a position.
+    """A result of an operation or an argument of a block, compared by identity."""
 
-    origin: what it is a copy of, for programs that copy modules.
-    """
-
-    __slots__ = ("origin", "position", "type")
-
-    def __init__(self, type_: str, origin: Hashable = None) -> None:
-        self.type = type_
-        self.origin = origin
-        self.position: SourcePosition | None = None
-
-    def __repr__(self) -> str:
-        return f"Value({self.type})"
+    type: str
+    origin: Hashable = None
+    """The value that it is a copy of, for programs that copy modules."""
+    position: SourcePosition | None = None
+    """Only arguments of blocks have one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -69,7 +63,7 @@ class Operation:
 
     @property
     def symbol(self) -> str | None:
-        """The symbol that the operation defines, without quotes; None if it defines none."""
+        """The symbol that the operation defines, without quotes."""
         text = self.attribute("sym_name")
         return text[1:-1] if text else None
 
@@ -121,9 +115,7 @@ class Module:
     def functions(self) -> list[Operation]:
         """Return the top-level operations, of any dialect, that have a function type and a body."""
         return [
-            operation
-            for operation in self.body.operations
-            if operation.attribute(_FUNCTION_TYPE) and operation.regions and operation.regions[0].blocks
+            each for each in self.body.operations if each.attribute(_FUNCTION_TYPE) and each.regions and each.regions[0].blocks
         ]
 
     def blocks(self) -> list[Block]:
@@ -135,7 +127,7 @@ class Module:
 
 
 def function_types(function: Operation) -> tuple[list[str], list[str]] | None:
-    """Return the argument and result types of a function type `(…) -> …`; None for another notation."""
+    """Return the argument and result types of a function, or None if its type is not written as `(…) -> …`."""
     arguments, arrow, results = (function.attribute(_FUNCTION_TYPE) or "").partition(") -> ")
     if not arrow or not arguments.startswith("("):
         return None
@@ -168,78 +160,47 @@ def free_values(operation: Operation) -> list[Value]:
     return [value for value in used if value not in inside]
 
 
-def users(block: Block) -> dict[Value, list[Operation]]:
-    """Map each value to the operations of a block that use it, in their regions too."""
-    found: dict[Value, list[Operation]] = {}
-    for operation in block.operations:
-        for value in free_values(operation):
-            found.setdefault(value, []).append(operation)
-    return found
-
-
-def kind(operation: Operation) -> tuple[object, ...]:
-    """Return a key that is equal for operations that do the same to different values."""
-    inside = tuple((inner.name, *(value.type for value in inner.results)) for inner in operation.walk())
-    return (
-        inside,
-        tuple(value.type for value in operation.operands),
-        tuple((name, text) for name, text in operation.properties.items() if "@" not in text),
-    )
-
-
-_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>=]=|[<>{}()\[\]]', re.DOTALL)
-_BRACKET_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>=]=|[<>{}()\[\],]', re.DOTALL)
-_OPENERS = frozenset("<{([")
-_CLOSERS = frozenset(">})]")
+_MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>=]=|[<>{}()\[\],]', re.DOTALL)
+_DEPTH = {**dict.fromkeys("<{([", 1), **dict.fromkeys(">})]", -1)}
 _SYMBOL = re.compile(r'@("[^"\\]*(?:\\.[^"\\]*)*"|[\w$.-]+)')
 
 
 class UnbalancedError(ValueError):
-    """A bracket that is never closed; `offset` is the index of the opening bracket."""
+    """A bracket that is never closed."""
 
-    def __init__(self, offset: int) -> None:
-        super().__init__("unbalanced brackets")
-        self.offset = offset
+
+def _separators(text: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """Yield each bracket and comma outside of strings with the depth after it and the index of its end."""
+    depth = 0
+    for found in _MARK.finditer(text, start):
+        mark = found.group()
+        depth += _DEPTH.get(mark, 0)
+        yield mark, depth, found.end()
 
 
 def closing(text: str, start: int) -> int:
-    """Return the index after the bracket that closes the one at `start`; UnbalancedError if there is none."""
-    depth = 0
-    for found in _BRACKET.finditer(text, start):
-        token = found.group()
-        if token in _OPENERS:
-            depth += 1
-        elif token in _CLOSERS:
-            depth -= 1
-            if depth == 0:
-                return found.end()
-    raise UnbalancedError(start)
+    """Return the index after the bracket that closes the one at `start`. Raises UnbalancedError if there is none."""
+    for mark, depth, end in _separators(text, start):
+        if depth == 0 and mark in _DEPTH:
+            return end
+    raise UnbalancedError("unclosed bracket")
 
 
 def end_of_attribute(text: str, start: int) -> int:
     """Return the index of the comma or bracket that ends the attribute at `start`."""
-    depth = 0
-    for found in _BRACKET_OR_COMMA.finditer(text, start):
-        token = found.group()
-        if depth == 0 and (token == "," or token in _CLOSERS):  # noqa: S105
-            return found.start()
-        depth += (token in _OPENERS) - (token in _CLOSERS)
-    return len(text)
+    ends = (end - 1 for mark, depth, end in _separators(text, start) if depth < 0 or (depth == 0 and mark == ","))
+    return next(ends, len(text))
 
 
 def split(text: str) -> list[str]:
     """Split at the commas outside of brackets and strip the parts; an empty text has none."""
-    if "," not in text:
-        return [text.strip()] if text.strip() else []
-    parts, depth, begin = [], 0, 0
-    for found in _BRACKET_OR_COMMA.finditer(text):
-        token = found.group()
-        if token == "," and depth == 0:  # noqa: S105
-            parts.append(text[begin : found.start()].strip())
-            begin = found.end()
-        depth += (token in _OPENERS) - (token in _CLOSERS)
-    parts.append(text[begin:].strip())
-    return parts
+    parts, begin = [], 0
+    for mark, depth, end in _separators(text, 0) if "," in text else ():
+        if mark == "," and depth == 0:
+            parts.append(text[begin : end - 1].strip())
+            begin = end
+    last = text[begin:].strip()
+    return [*parts, last] if parts or last else []
 
 
 def array_elements(text: str | None) -> list[str]:
@@ -249,11 +210,8 @@ def array_elements(text: str | None) -> list[str]:
 
 def entries(text: str) -> dict[str, str]:
     """Return the inside of an attribute dictionary: name -> text; the text of a unit attribute is empty."""
-    found = {}
-    for part in split(text):
-        name, _, value = part.partition(" = ")
-        found[name.strip()] = value.strip()
-    return found
+    pairs = (part.partition(" = ") for part in split(text))
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def entries_text(named: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
-from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols, users
+from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols
 from triage.model.case import InputKind
 from triage.reduce.program import Candidate, Document, Entry
 
@@ -300,3 +300,12 @@ def update_function_type(function: Operation) -> None:
     if block := body_of(function):
         results = block.operations[-1].operands
         set_function_types(function, [value.type for value in block.arguments], [value.type for value in results])
+
+
+def users(block: Block) -> dict[Value, list[Operation]]:
+    """Map each value to the operations of a block that use it, in their regions too."""
+    found: dict[Value, list[Operation]] = {}
+    for operation in block.operations:
+        for value in free_values(operation):
+            found.setdefault(value, []).append(operation)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from triage.mlir import Block, Module, Operation, Value
-from triage.mlir.tree import array_elements, free_values, kind
+from triage.mlir.tree import array_elements, free_values
 from triage.reduce.engine import minimise
 from triage.reduce.frontends.mlir.document import (
     Values,
@@ -87,7 +87,7 @@ def drop_operations(candidate: Candidate, test: InterestingnessTest) -> Candidat
             return with_module(base, smaller) if smaller else None
 
         able = pieces(function)
-        return minimise(base, able, build, test, whole=len(able) > 1, kind_of=kind)
+        return minimise(base, able, build, test, whole=len(able) > 1, kind_of=_kind)
 
     return _for_each_function(candidate, reduce)
 
@@ -118,6 +118,13 @@ def _for_each_function(candidate: Candidate, reduce: Callable[[Candidate, Operat
         candidate = reduce(candidate, functions[index])
         index += 1
     return candidate
+
+
+def _kind(operation: Operation) -> tuple[object, ...]:
+    """Return a key that is equal for operations that do the same to different values."""
+    inside = tuple((inner.name, *(value.type for value in inner.results)) for inner in operation.walk())
+    properties = tuple((name, text) for name, text in operation.properties.items() if "@" not in text)
+    return inside, tuple(value.type for value in operation.operands), properties
 
 
 def bypass_operations(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -151,7 +158,7 @@ def _replace(
         _drop_unused(module.root, 0)
         return with_module(candidate, module)
 
-    return minimise(candidate, list(links), build, test, whole=whole, kind_of=kind)
+    return minimise(candidate, list(links), build, test, whole=whole, kind_of=_kind)
 
 
 def thin_bodies(candidate: Candidate, test: InterestingnessTest) -> Candidate:
