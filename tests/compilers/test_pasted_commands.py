@@ -11,7 +11,7 @@ from triage.compilers.iree.command_line import read_command
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.registry import recipe_families
 from triage.model.case import Target
-from triage.recipes.starter import new_recipe
+from triage.recipes.family import new_recipe
 
 PROGRAM = "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
 OPTIONS = "--iree-hal-target-backends=llvm-cpu\n--iree-llvmcpu-target-cpu=generic\n"

@@ -7,8 +7,7 @@ from pathlib import Path
 from tests.recipes.loading import load_recipes
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.recipes.expect_update import updated_expectations
-from triage.recipes.expectations import ObservedCase, UpdatedFile
+from triage.recipes.expectations import ObservedCase, UpdatedFile, updated_expectations
 
 BASE = "name: n\ninput: models/matmul.mlir\ntarget: {backend: cuda}\n"
 MATRIX = BASE + "flags: ['--x=${kind}']\nmatrix: {kind: [a, b]}\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from triage.recipes.edits import ListEdit, edit_json_lists
+from pathlib import Path
+
+from triage.recipes.expectations import edited_json_lists
 
 TEXT = """{
   // what fails
@@ -23,17 +25,17 @@ TEXT = """{
 
 
 def test_entries_are_sorted_in_and_comments_and_commas_stay() -> None:
-    edited = edit_json_lists("f.json", TEXT, {"fails": ListEdit(remove=["f"], add=["c", "a", "z"])})
+    edited = edited_json_lists(Path("f.json"), TEXT, {"fails": (["f"], ["c", "a", "z"])})
     assert edited == TEXT.replace(
         '    "b", // known for long\n    // since a week\n    "d",\n    "f"\n',
         '    "a",\n    "b", // known for long\n    "c",\n    // since a week\n    "d",\n    "z"\n',
     )
     edits = {
-        "short": ListEdit(["y"], ["a"]),
-        "none": ListEdit(add=["n"]),
-        "ends": ListEdit(["p"], ["a"]),
-        "new": ListEdit(add=["k"]),
+        "short": (["y"], ["a"]),
+        "none": ([], ["n"]),
+        "ends": (["p"], ["a"]),
+        "new": ([], ["k"]),
     }
-    assert edit_json_lists("f.json", TEXT, edits) == TEXT.replace('["x", "y"]', '["a", "x"]').replace("[]", '["n"]').replace(
-        '"p",\n', '"a",\n'
-    ).replace('  "ends"', '  "new": [\n    "k"\n  ],\n  "ends"')
+    assert edited_json_lists(Path("f.json"), TEXT, edits) == TEXT.replace('["x", "y"]', '["a", "x"]').replace(
+        "[]", '["n"]'
+    ).replace('"p",\n', '"a",\n').replace('  "ends"', '  "new": [\n    "k"\n  ],\n  "ends"')

@@ -15,9 +15,8 @@ from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from triage.compilers.registry import recipe_families
 from triage.model.case import InputKind, Target
-from triage.recipes.family import RecipeStart
+from triage.recipes.family import RecipeStart, new_recipe
 from triage.recipes.recipe import recipe_schema
-from triage.recipes.starter import new_recipe
 
 
 def text_of(name: str, path: str, target: Target, **more: Any) -> str:

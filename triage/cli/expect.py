@@ -16,8 +16,7 @@ from triage.execution.judge import status_of
 from triage.execution.scheduler import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Probe, Status, Untestable
-from triage.recipes.expect_update import updated_expectations
-from triage.recipes.expectations import ExpectationUpdate, LeftCase, ObservedCase, UpdatedFile
+from triage.recipes.expectations import ExpectationUpdate, LeftCase, ObservedCase, UpdatedFile, updated_expectations
 from triage.report.expectations import update_document
 from triage.report.formats import write_report
 from triage.toolchains.home import disk_errors, write_whole

@@ -18,9 +18,9 @@ from triage.cli.recipe_start import TrialResult, Wish, start_from_command, start
 from triage.cli.screen import print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families
 from triage.model.errors import BadFiles, BadInput
-from triage.recipes.family import RecipeStart
+from triage.recipes.family import RecipeStart, new_recipe, with_questions
+from triage.recipes.loader import check_recipe
 from triage.recipes.recipe import recipe_schema
-from triage.recipes.starter import new_recipe, with_questions
 from triage.report.document import Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer
@@ -143,7 +143,9 @@ def new(
     if start.copied is not None and start.input.exists():
         raise BadInput(f"{start.input} exists; nothing was changed")
     input_path = os.path.relpath(start.input.absolute(), path.absolute().parent)
-    text = with_questions(new_recipe(recipe_families(), path.stem, input_path, start), start.unknown)
+    text = new_recipe(recipe_families(), path.stem, input_path, start)
+    check_recipe(recipe_families(), text)
+    text = with_questions(text, start.unknown)
     with disk_errors(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.copied is not None:

@@ -22,9 +22,8 @@ from triage.model.errors import BadInput
 from triage.model.execution import Execution
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.model.revision import Toolchain
-from triage.recipes.family import RecipeStart
+from triage.recipes.family import RecipeStart, new_recipe
 from triage.recipes.loader import load_recipes
-from triage.recipes.starter import new_recipe
 from triage.report.elements import plural
 from triage.toolchains.home import temporary_folder
 

@@ -1,7 +1,6 @@
 """YAML text as plain data that knows where each value is.
 
-Scalars keep the text in the file: `1.10` does not become 1.1, nor `no` False. The type that YAML 1.1 would give them is
-kept next to the text, so that a message can explain it.
+A scalar keeps its text in the file: `1.10` does not become 1.1, nor `no` False. The type that a key has decides what it means.
 """
 
 from __future__ import annotations
@@ -32,29 +31,19 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff
 _JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
-class Written(str):
-    """A scalar as written in the file, without quotes."""
-
-    __slots__ = ("kind",)
-    kind: str  # its YAML 1.1 type: str, int, float, bool, timestamp
-
-    def __new__(cls, text: str, kind: str = "str") -> Written:
-        """Mark the text with a type."""
-        written = super().__new__(cls, text)
-        written.kind = kind
-        return written
-
-
 @dataclass
 class ConfigDocument:
     """One file, and what is wrong with it."""
 
     path: str
     root: yaml.Node
-    data: Any = None  # dict, list, Written, or None for an empty value
+    nulls: bool = False
+    """Whether `null` is a value, as in JSON."""
+    data: Any = None
+    """Mappings, lists and texts; None for an empty value."""
     problems: list[Problem] = field(default_factory=list)
-    nulls: bool = False  # whether `null` is a value, as in JSON
-    size: int = 0  # how many values the data has
+    size: int = 0
+    """Number of values in the data."""
 
     def problem(self, loc: Loc, message: str, *, at_key: bool = False) -> Problem:
         """Return a problem at the value or the key of `loc`. Parts that are not in the file are skipped."""
@@ -74,7 +63,7 @@ class ConfigDocument:
         return sorted(dict.fromkeys(self.problems), key=lambda problem: (problem.line or 0, problem.column or 0))
 
     def _entry(self, loc: Loc) -> tuple[yaml.Node, yaml.Node, Loc]:
-        """The nodes of a key and its value, twice the same node for an entry of a list; and the parts that are there."""
+        """Return the nodes of a key and its value, twice the same node for an entry of a list; and the parts that are there."""
         key = value = self.root
         known: Loc = ()
         for part in loc:
@@ -86,6 +75,50 @@ class ConfigDocument:
             if entries:
                 (key, value), known = entries[0], (*known, part)
         return key, value, known
+
+    def plain(self, node: yaml.Node, subject: str = "the file", outer: tuple[yaml.Node, ...] = ()) -> Any:
+        """Return the data of a node, and report what is wrong with it. subject: what messages call it."""
+        self.size += 1
+        if node in outer:
+            raise BadFiles([_problem(self.path, node.start_mark, "this value contains itself through an alias; write it out.")])
+        if self.size > MAX_VALUES or len(outer) > MAX_DEPTH:
+            limits = f"more than {MAX_VALUES} values or {MAX_DEPTH} levels"
+            raise BadFiles(
+                [_problem(self.path, node.start_mark, f"the file expands to {limits}; use fewer aliases or entries.")]
+            )
+        kind = node.tag.removeprefix(_PREFIX)
+        if kind == "null":
+            if not node.value:
+                self._refuse(node, f"{subject} has no value; give it one or remove it (an unquoted # begins a comment).")
+            elif not self.nulls:
+                message = f'{subject} is {node.value}, which means "no value" in YAML; remove it, or write it in quotes.'
+                self._refuse(node, message)
+            return None
+        if kind not in _KINDS:
+            self._refuse(node, f'the tag "{node.tag.replace(_PREFIX, "!!")}" has no meaning here; remove it.')
+        if isinstance(node, yaml.SequenceNode):
+            return [self.plain(item, "this entry", (*outer, node)) for item in node.value]
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, outer)
+        if "\0" in node.value:
+            self._refuse(node, "no program accepts a NUL character; remove the \\0.")
+        return node.value
+
+    def _mapping(self, node: yaml.MappingNode, outer: tuple[yaml.Node, ...]) -> dict[str, Any]:
+        keys: dict[str, yaml.Node] = {}
+        data = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._refuse(key, "a key must be one word, not a list or a mapping; put quotes around a ${key}.")
+            elif (first := keys.setdefault(key.value, key)) is not key:
+                place = f"{first.start_mark.line + 1}:{first.start_mark.column + 1}"
+                self._refuse(key, f'the key "{key.value}" is repeated, first at {place}; keep one of them.')
+            else:
+                data[key.value] = self.plain(value, f'"{key.value}"', (*outer, node))
+        return data
+
+    def _refuse(self, node: yaml.Node, message: str) -> None:
+        self.problems.append(_problem(self.path, node.start_mark, message))
 
 
 def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocument:
@@ -107,8 +140,8 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
 
 def parse_document(path: str, text: str, empty: str, *, nulls: bool = False) -> ConfigDocument:
     """Parse the text of a file as `read_document` does. nulls: whether `null` is a value."""
-    document = ConfigDocument(path, _compose(path, text, empty), nulls=nulls)
-    document.data = _plain(document, document.root, "the file", ())
+    document = ConfigDocument(path, _compose(path, text, empty), nulls)
+    document.data = document.plain(document.root)
     return document
 
 
@@ -142,81 +175,26 @@ def read_text(path: Path) -> str:
 
 def why_unreadable(path: Path, error: OSError | ValueError) -> str:
     """Return a sentence for a path that cannot be used."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        if path.is_symlink():
-            return f'this link points to "{path.readlink()}", which does not exist.'
-        return "no such file or folder" + did_you_mean(path.name, siblings(path))
-    return f"cannot be read: {(getattr(error, 'strerror', None) or str(error)).lower()}."
-
-
-def siblings(path: Path) -> list[str]:
-    """Return the names in the folder of a path; none if it cannot be listed."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        return f"cannot be read: {(getattr(error, 'strerror', None) or str(error)).lower()}."
+    if path.is_symlink():
+        return f'this link points to "{path.readlink()}", which does not exist.'
     try:
-        return sorted(entry.name for entry in path.parent.iterdir())
+        names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
-        return []
-
-
-def _plain(document: ConfigDocument, node: yaml.Node, subject: str, outer: tuple[yaml.Node, ...]) -> Any:
-    """The data of a node. What is wrong with it is reported; subject: what messages call it."""
-
-    def refuse(place: yaml.Node, message: str) -> None:
-        document.problems.append(_problem(document.path, place.start_mark, message))
-
-    _check_size(document, node, outer)
-    kind = node.tag.removeprefix(_PREFIX)
-    if kind not in _KINDS:
-        name = f"!!{kind}" if node.tag.startswith(_PREFIX) else node.tag
-        refuse(node, f'the tag "{name}" has no meaning here; remove it.')
-    if kind == "null":
-        if node.value and not document.nulls:
-            meaning = f'is {node.value}, which means "no value" in YAML'
-            refuse(node, f'{subject} {meaning}; remove it, or write "{node.value}" in quotes for the word.')
-        elif not node.value:
-            refuse(node, f"{subject} has no value; give it one or remove it (an unquoted # begins a comment).")
-        return None
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(document, item, "this entry", (*outer, node)) for item in node.value]
-    if not isinstance(node, yaml.MappingNode):
-        if "\0" in node.value:
-            refuse(node, "no program accepts a NUL character; remove the \\0.")
-        return Written(node.value, kind if kind in _KINDS else "str")
-    data: dict[str, Any] = {}
-    marks: dict[str, Any] = {}
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            refuse(key, "a key must be one word, not a list or a mapping; put quotes around a ${key}.")
-        elif key.value in data:
-            first = f"{marks[key.value].line + 1}:{marks[key.value].column + 1}"
-            refuse(key, f'the key "{key.value}" is repeated, first at {first}; keep one of them.')
-        else:
-            marks[key.value] = key.start_mark
-            data[key.value] = _plain(document, value, f'"{key.value}"', (*outer, node))
-    return data
-
-
-def _check_size(document: ConfigDocument, node: yaml.Node, outer: tuple[yaml.Node, ...]) -> None:
-    """Raise BadFiles for a node that contains itself, or when aliases have multiplied the values."""
-    document.size += 1
-    message = None
-    if node in outer:
-        message = "this value contains itself through an alias; write it out."
-    elif document.size > MAX_VALUES or len(outer) > MAX_DEPTH:
-        message = f"the file expands to more than {MAX_VALUES} values or {MAX_DEPTH} levels; use fewer aliases or entries."
-    if message:
-        raise BadFiles([_problem(document.path, node.start_mark, message)])
+        names = []
+    return "no such file or folder" + did_you_mean(path.name, names)
 
 
 def _problem(path: str, mark: Any, message: str) -> Problem:
-    """A problem at a mark, on one line: quoted values are shortened and control characters escaped."""
+    """Return a problem at a mark, on one line: long words are shortened and control characters escaped."""
     shortened = _ENDLESS.sub(lambda found: f"{found.group()[:100]}…{found.group()[-20:]}", message)
     line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shortened)
     return Problem(path, mark.line + 1, mark.column + 1, line)
 
 
 def _compose(path: str, text: str, empty: str) -> yaml.Node:
-    control = _CONTROL.search(text)
-    if control is not None:
+    if control := _CONTROL.search(text):
         start = control.start()
         line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
         message = f"YAML does not allow the control character U+{ord(control[0]):04X}; remove it."
@@ -230,33 +208,26 @@ def _compose(path: str, text: str, empty: str) -> yaml.Node:
                 message = f"values are nested more than {MAX_DEPTH} levels deep; remove some levels."
                 raise BadFiles([_problem(path, event.start_mark, message)])
         root = yaml.compose(text, Loader=LOADER)
-    except yaml.MarkedYAMLError as error:
-        raise BadFiles([_syntax(path, text, error)]) from error
     except yaml.YAMLError as error:
-        raise BadFiles([Problem(path, None, None, f"this is not YAML: {' '.join(str(error).split())}.")]) from error
+        raise BadFiles([_syntax_problem(path, text, error)]) from error
     if root is None or root.tag == f"{_PREFIX}null":
         raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
     return root
 
 
-def _syntax(path: str, text: str, error: yaml.MarkedYAMLError) -> Problem:
-    mark, start = error.problem_mark or error.context_mark, error.context_mark
-    problem = " ".join(str(error.problem or error).split())
+def _syntax_problem(path: str, text: str, error: yaml.YAMLError) -> Problem:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    message = f"this is not YAML: {' '.join(str(getattr(error, 'problem', None) or error).split())}."
     if mark is None:
-        return Problem(path, None, None, f"this is not YAML: {problem}.")
+        return Problem(path, None, None, message)
     line = "".join(text.splitlines()[mark.line : mark.line + 1])
-    here = line[mark.column : mark.column + 1]
-    if "another document" in problem:
+    begin = getattr(error, "context_mark", None)
+    if "another document" in message:
         message = "a second document begins here; write each into its own file."
-    elif here == "\t" or re.match(r" *\t", line):
+    elif re.match(r" *\t", line):
         message = "a tab indents this line; YAML allows only spaces there."
-    elif here == "{" and line[: mark.column].endswith("$"):
+    elif line[: mark.column + 1].endswith("${"):
         message = 'put quotes around a value with ${key} inside [ ] or { }, such as "--flag=${key}".'
-    elif "mapping values are not allowed" in problem:
-        message = "a second colon, or a key with the wrong indentation: quote a value that contains `: `, or align the keys."
-    elif here and here in "@`%":
-        message = f'a value cannot begin with {here}; put it in quotes, such as "{here}…".'
-    else:
-        begins = f" that begins at {start.line + 1}:{start.column + 1}" if start and start.line != mark.line else ""
-        message = f"this is not YAML: {problem} {error.context or ''}".rstrip() + f"{begins}."
+    elif begin and begin.line != mark.line:
+        message = f"{message[:-1]} {error.context or ''} that begins at {begin.line + 1}:{begin.column + 1}."  # type: ignore[attr-defined]
     return _problem(path, mark, message)

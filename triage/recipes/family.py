@@ -1,7 +1,9 @@
-"""What a compiler family contributes to recipes: its backends, phases, kinds of input and keys."""
+"""What a compiler family contributes to recipes: backends, phases, kinds of input and keys; and the text of a new recipe."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,27 +11,41 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from triage.model.case import InputKind, Target
+from triage.recipes.values import yaml_text
 
 if TYPE_CHECKING:
     from triage.recipes.recipe import RecipeFormat
+
+SECTIONS = ("input", "args", "flags", "target", "env")
+"""Where ${key} is replaced for every family; in flags only the text, not the bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeFamily:
     """What a recipe for one compiler family may contain."""
 
-    name: str  # the value of `compiler`
-    nicknames: tuple[str, ...] = ()  # words that people write instead
-    backends: tuple[str, ...] = ()  # in the order to show; any word if empty
-    aliases: Mapping[str, str] = field(default_factory=dict)  # words that people write for a backend
-    phases: tuple[str, ...] = ()  # where the compiler can stop, in order
+    name: str
+    """The value of `compiler`."""
+    nicknames: tuple[str, ...] = ()
+    """Words that people write instead."""
+    backends: tuple[str, ...] = ()
+    """In the order to show; any word is accepted if there are none."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Words that people write for a backend."""
+    phases: tuple[str, ...] = ()
+    """Where the compiler can stop, in order."""
     inputs: Mapping[str, InputKind] = field(default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE})
     """By suffix."""
-    any_input: bool = False  # whether files with other suffixes are accepted too
-    sections: tuple[str, ...] = ()  # keys of the family's own in which a matrix replaces placeholders
-    flags: bool = True  # whether the compiler has flags
-    axis: tuple[str, str] = ("dtype", "f16, f32")  # a matrix key with two values, for a new recipe
-    flag: str = "-O3"  # an example, for a new recipe
+    any_input: bool = False
+    """Whether files with other suffixes are accepted too."""
+    sections: tuple[str, ...] = ()
+    """Keys of the family's own in which a matrix replaces placeholders."""
+    flags: bool = True
+    """Whether the compiler has flags."""
+    axis: tuple[str, str] = ("dtype", "f16, f32")
+    """A matrix key with two values, for a new recipe."""
+    flag: str = "-O3"
+    """An example, for a new recipe."""
     keys: str = "triage.recipes.recipe:RecipeFormat"
     """`module:Class` of the model, which is imported on first use because pydantic models are slow to import."""
 
@@ -51,17 +67,94 @@ RecipeFamilies = Mapping[str, RecipeFamily]
 class RecipeStart:
     """The contents of a new recipe."""
 
-    family: str  # of its compiler
+    family: str
+    """Of its compiler."""
     input: Path
-    target: Target | None  # none for a family that needs none
+    target: Target | None
     flags: Sequence[str] = ()
     phase: str | None = None
-    keys: Sequence[str] = ()  # yAML lines of the keys that only this family has
-    left_out: Sequence[str] = ()  # words of a command line that a recipe does not need
-    copied: str | None = None  # the text to write to `input`, or None if the file exists
-    notes: Sequence[str] = ()  # sentences for the user, which the recipe holds as comments
-    env: Mapping[str, str] = field(default_factory=dict)  # variables that a command line sets
-    guessed: bool = False  # whether a compile can correct some of the values
-    expect: Sequence[str] = ()  # the class of the failure that was reported
-    toolchain: str | None = None  # what to run it with (default: the newest release)
-    unknown: Sequence[str] = ()  # keys whose values the user has to write
+    keys: Sequence[str] = ()
+    """YAML lines of the keys that only this family has."""
+    left_out: Sequence[str] = ()
+    """Words of a command line that a recipe does not need."""
+    copied: str | None = None
+    """The text to write to `input`, unless the file exists."""
+    notes: Sequence[str] = ()
+    """Sentences for the user, which the recipe holds as comments."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a command line sets."""
+    guessed: bool = False
+    """Whether a compile can correct some of the values."""
+    expect: Sequence[str] = ()
+    """The class of the failure that was reported."""
+    toolchain: str | None = None
+    """What to run it with (default: the newest release)."""
+    unknown: Sequence[str] = ()
+    """Keys whose values the user has to write."""
+
+
+def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: RecipeStart) -> str:
+    """Return the YAML text of a recipe, with comments on further keys.
+
+    Args:
+        families: All compiler families.
+        title: The name is made from it.
+        input_path: Relative to the recipe.
+        start: What is known.
+    """
+    family, target = families[start.family], start.target
+    name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:100].strip("-") or start.family
+    lines = [
+        *(f"# {line}" for note in start.notes for line in note.splitlines()),
+        f"name: {yaml_text(name)}",
+        f"summary: {yaml_text(f'{name} on {target.chip or target.backend}' if target else name)}",
+        f"compiler: {start.family}",
+        f"input: {yaml_text(input_path)}",
+        *start.keys,
+    ]
+    if target:
+        values = {"backend": target.backend, "chip": target.chip, "devices": target.devices}
+        lines.append(f"target: {yaml_text({key: value for key, value in values.items() if value is not None})}")
+    if start.flags:
+        lines += ["flags:", *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags)]
+    if start.env:
+        lines += ["env:", *(f"  {variable}: {json.dumps(value, ensure_ascii=False)}" for variable, value in start.env.items())]
+    if start.phase is not None:
+        lines.append(f"phase: {yaml_text(start.phase)}")
+    lines.append("limits: {timeout: 120s, memory: 8GiB}")
+    if start.expect:
+        lines += ["expect:", *(f"  - {{failure: {failure}}}" for failure in start.expect)]
+    if family.flags and not start.flags:
+        lines.append(_FLAGS.format(flag=family.flag))
+    if family.phases and start.phase is None:
+        lines.append(_PHASE.format(phase=family.phases[len(family.phases) // 2]))
+    key, choices = family.axis
+    places = (*SECTIONS, *family.sections) if family.flags else (*family.sections, "target")
+    lines.append(_MATRIX.format(key=key, values=choices, places=", ".join(places)))
+    if not start.expect:
+        lines.append(_EXPECT)
+    return "\n".join(lines) + "\n"
+
+
+def with_questions(text: str, names: Sequence[str]) -> str:
+    """Write `?` for the values of keys that are not known."""
+    for name in names:
+        text = re.sub(rf"(?m)^  {name}: (.*?)(?:  #.*)?$", rf'  {name}: "?"  # not known; \1 does not compile', text)
+    return text
+
+
+_FLAGS = """
+# Compiler flags; the second form only for versions from `since` until before `until`.
+# flags:
+#   - "{flag}"
+#   - {{flag: "{flag}", since: "3.5.0", until: "3.9.0"}}"""
+_PHASE = """
+# Stop after this phase instead of compiling to the end.
+# phase: {phase}"""
+_MATRIX = """
+# One case for each value; ${{{key}}} is replaced in {places}.
+# matrix: {{{key}: [{values}]}}"""
+_EXPECT = """
+# Known failures, so that a nightly reports only changes. until: the first version without it.
+# expect:
+#   - {failure: shared-memory-overflow, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}"""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -11,24 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from triage.model.case import Case, Flag, Input, InputKind, Target
-from triage.model.errors import BadFiles, BadInput
+from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
-from triage.recipes.document import ConfigDocument, Loc, Written, parse_document, read_document, read_text
+from triage.recipes.document import ConfigDocument, Loc, parse_document, read_document, read_text, why_unreadable
 from triage.recipes.expectations import label_of
-from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.files import FILE, MAX_CASES, Setting, is_pattern, locate, matching, recipe_files
+from triage.recipes.family import SECTIONS, RecipeFamilies, RecipeFamily
 from triage.recipes.mapping import checked
-from triage.recipes.recipe import ExpectFormat, RecipeFormat
+from triage.recipes.recipe import (
+    EXPECT_FILE,
+    FILE,
+    MAX_CASES,
+    ExpectFormat,
+    RecipeFormat,
+    Setting,
+    is_pattern,
+    locate,
+    matching,
+)
 from triage.recipes.values import closest, did_you_mean, unknown_word
 
 _START = "`triage recipe new` writes a recipe to start from"
-SECTIONS = ("input", "args", "flags", "target", "env")
-"""Where ${key} is replaced for every family; in flags only the text, not the bounds."""
-
+_INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
 _OPENED = re.compile(r"\$\{([\w-]*)")
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 
-Choice = tuple[tuple[str, str], ...]
+Choice = dict[str, str]
 
 
 def load_recipes(paths: Sequence[Path], families: RecipeFamilies, failure_names: Collection[str] = ()) -> tuple[Case, ...]:
@@ -47,10 +56,14 @@ def load_recipes(paths: Sequence[Path], families: RecipeFamilies, failure_names:
     """
     if not paths:
         raise BadInput("no recipe was named; give a recipe file or a folder of recipes.")
-    files, problems = recipe_files(paths)
+    files: dict[str, Path] = {}  # by the real path
+    problems: list[Problem] = []
+    for path in paths:
+        for file in _recipe_files(path, problems):
+            files.setdefault(os.path.realpath(file), file)
     cases: list[Case] = []
     names: dict[str, str] = {}
-    for path in files:
+    for path in files.values():
         try:
             document = read_document(path, _START)
             cases += _cases(document, path, families, path.parent, failure_names)
@@ -59,8 +72,7 @@ def load_recipes(paths: Sequence[Path], families: RecipeFamilies, failure_names:
             continue
         name = document.data.get("name") if isinstance(document.data, dict) else None
         if isinstance(name, str):
-            place = document.problem(("name",), "")
-            here = f"{place.path}:{place.line}:{place.column}"
+            here = str(document.problem(("name",), "")).removesuffix(": ")
             first = names.setdefault(name, here)
             if first != here:
                 document.report(("name",), f'the name "{name}" is already used at {first}; give each recipe its own name.')
@@ -78,6 +90,37 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
         raise BadFiles(document.in_order())
 
 
+def _recipe_files(path: Path, problems: list[Problem]) -> list[Path]:
+    """Return the recipes that a path stands for: itself, or those below a folder in sorted order, without hidden ones."""
+
+    def refuse(message: str | OSError | ValueError, at: Path = path) -> list[Path]:
+        problems.append(Problem(str(at), None, None, message if isinstance(message, str) else why_unreadable(at, message)))
+        return []
+
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        return refuse(error)
+    if stat.S_ISREG(mode):
+        if path.suffix not in _INPUTS:
+            return [path]
+        new = f"triage recipe new {path.stem}.yaml --input {path}"
+        return refuse(f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe for it.")
+    if not stat.S_ISDIR(mode):
+        return refuse("this is not a file or a folder; give a recipe file.")
+    found, seen, errors = list[Path](), set[str](), list[OSError]()
+    for parent, folders, names in os.walk(path, onerror=errors.append, followlinks=True):
+        real = os.path.realpath(parent)
+        folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
+        if real not in seen:
+            found += [Path(parent, name) for name in names if re.fullmatch(r"[^.].*\.ya?ml", name)]
+        seen.add(real)
+    for unreadable in errors:
+        refuse(unreadable, Path(unreadable.filename))
+    found = sorted(file for file in found if not re.match(EXPECT_FILE, file.name))
+    return found if found or errors else refuse("this folder has no recipe: no *.yaml or *.yml file in it or below it.")
+
+
 def _cases(
     document: ConfigDocument,
     source: Path,
@@ -85,7 +128,7 @@ def _cases(
     folder: Path | None,
     failure_names: Collection[str],
 ) -> list[Case]:
-    """The cases of a recipe; meaningless if the document gets problems. folder: where relative paths are looked for."""
+    """Return the cases of a recipe; meaningless if the document gets problems. folder: where relative paths are looked for."""
     data = document.data
     if not isinstance(data, dict):
         checked(document, RecipeFormat)
@@ -96,18 +139,17 @@ def _cases(
         nicknames = {nickname: each.name for each in families.values() for nickname in each.nicknames}
         document.report(("compiler",), unknown_word(compiler, "compiler", families, nicknames))
     # The recipe's own rules define further classes.
-    classes = () if "rules" in data else failure_names
-    setting = Setting(family, folder, {"backend": family.backends, "phase": family.phases, "failure class": sorted(classes)})
+    setting = Setting(family, folder, () if "rules" in data else sorted(failure_names))
     cases = []
     for choice, filled in _choices(document, (*SECTIONS, *family.sections)):
         recipe = checked(document, family.model(), filled, setting)
         if recipe is None:
             continue
-        inputs: list[tuple[Choice, Path]] = [((), locate(source.parent, recipe.input))]
+        inputs: list[tuple[Choice, Path]] = [({}, locate(source.parent, recipe.input))]
         if is_pattern(recipe.input) and folder is not None:
-            inputs = [(((FILE, name),), path) for name, path in matching(folder, recipe.input)]
+            inputs = [({FILE: name}, path) for name, path in matching(folder, recipe.input)]
         for label, path in inputs:
-            matrix = (*choice, *label)
+            matrix = tuple((choice | label).items())
             brackets = f"[{','.join(f'{key}={value}' for key, value in matrix)}]" if matrix else ""
             case = Case(
                 recipe=recipe.name,
@@ -135,9 +177,8 @@ def _cases(
 
 
 def _with_expectations(cases: Sequence[Case], path: Path, setting: Setting) -> list[Case]:
-    """The cases with the known failures in a file: a list for each case, in the form of the recipe's own `expect`."""
-    lines = (line.strip() for line in read_text(path).splitlines())
-    if all(not line or line.startswith("#") for line in lines):  # all entries were removed, or none was written yet
+    """Return the cases with the known failures in a file: a list for each case, in the form of the recipe's own `expect`."""
+    if re.fullmatch(r"(\s*(#.*)?\n?)*", read_text(path)):  # all entries were removed, or none was written yet
         return list(cases)
     document = read_document(path, "write `CASE: [{failure: timeout}]`")
     lists = checked(document, dict[str, list[ExpectFormat]], context=setting) or {}
@@ -159,53 +200,47 @@ def _choices(document: ConfigDocument, sections: Sequence[str]) -> Iterator[tupl
     What is wrong with the placeholders is reported. Without a matrix there is one empty combination.
     """
     matrix = document.data.get("matrix", {})
-    keys = list(matrix) if isinstance(matrix, dict) else None
-    _check_placeholders(document, keys, sections)
-    valid = {key: values for key, values in (matrix.items() if keys else ()) if _is_choice(values)}
+    if not isinstance(matrix, dict):
+        matrix = {}
+    else:
+        _check_placeholders(document, matrix, sections)
+    valid = {key: values for key, values in matrix.items() if isinstance(values, list) and values}
+    valid = {key: values for key, values in valid.items() if all(isinstance(value, str) for value in values)}
     count = prod(map(len, valid.values()))
     if count > MAX_CASES:
         document.report(("matrix",), f"the matrix has {count} combinations; the limit is {MAX_CASES}.", at_key=True)
         valid = {}
     for values in product(*valid.values()):
-        choice = dict(zip(valid, map(str, values), strict=True))
+        choice = dict(zip(valid, values, strict=True))
         filled = {key: _fill(value, choice) if key in sections else value for key, value in document.data.items()}
-        yield tuple(choice.items()), filled
+        yield choice, filled
 
 
-def _is_choice(values: Any) -> bool:
-    return isinstance(values, list) and bool(values) and all(isinstance(value, Written) for value in values)
-
-
-def _fill(data: Any, choice: Mapping[str, str]) -> Any:
-    """The data with the placeholders of a choice replaced; unknown ones stay."""
+def _fill(data: Any, choice: Choice) -> Any:
+    """Return the data with the placeholders of a choice replaced; unknown ones stay."""
     if isinstance(data, dict):
         return {key: _fill(value, choice) for key, value in data.items()}
     if isinstance(data, list):
         return [_fill(value, choice) for value in data]
-    if not isinstance(data, Written) or "${" not in data:
-        return data
-    return Written(_PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data))
+    return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data) if data else data
 
 
-def _texts(data: Any, loc: Loc) -> Iterator[tuple[Loc, Written]]:
-    """Every scalar with its location, in the file's order."""
-    if isinstance(data, Written):
+def _texts(data: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
+    """Yield every text with a placeholder and its location, in the file's order."""
+    if isinstance(data, str) and "${" in data:
         yield loc, data
     elif isinstance(data, dict | list):
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):
             yield from _texts(value, (*loc, key))
 
 
-def _check_placeholders(document: ConfigDocument, keys: Collection[str] | None, sections: Sequence[str]) -> None:
+def _check_placeholders(document: ConfigDocument, keys: Collection[str], sections: Sequence[str]) -> None:
     """Report placeholders that are not matrix keys or are outside of the sections, and matrix keys that nothing uses."""
     used: set[str] = set()
+    places = ", ".join(sections)
     for loc, text in _texts(document.data, ()):
-        if "${" not in text:
-            continue
         if not loc or loc[0] not in sections or (loc[0] == "flags" and loc[-1] in {"since", "until"}):
-            document.report(loc, f'"{text}": placeholders are replaced only in {", ".join(sections)}.')
-            continue
-        if keys is None:
+            document.report(loc, f'"{text}": placeholders are replaced only in {places}.')
             continue
         # A mistyped placeholder uses the key that it means.
         used.update(name if name in keys else closest(name, keys) or name for name in _OPENED.findall(text))
@@ -215,7 +250,7 @@ def _check_placeholders(document: ConfigDocument, keys: Collection[str] | None, 
             document.report(loc, f'"${{{unknown}}}" is not a matrix key{did_you_mean(unknown, keys)} {known}')
         elif "${" in _PLACEHOLDER.sub("", text):
             document.report(loc, f'"{text}" has a ${{ that is not closed; write ${{key}}.')
-    for key in keys or ():
+    for key in keys:
         if key not in used:
-            where = f"write ${{{key}}} in {', '.join(sections)}, or remove the key."
-            document.report(("matrix", key), f'nothing uses the matrix key "{key}": {where}', at_key=True)
+            advice = f"write ${{{key}}} in {places}, or remove the key."
+            document.report(("matrix", key), f'nothing uses the matrix key "{key}": {advice}', at_key=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
-import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -24,7 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from triage.model.errors import BadFiles
-from triage.recipes.document import ConfigDocument, Loc, Written
+from triage.recipes.document import ConfigDocument, Loc
 from triage.recipes.values import closest, did_you_mean, parse_duration, parse_size, yaml_text
 
 Content = TypeVar("Content")
@@ -66,21 +65,10 @@ class Matching:
         return text
 
 
-def _text(value: Any) -> Any:
-    if not isinstance(value, Written) or value.kind in ("str", "timestamp"):
-        if isinstance(value, str) and not value.strip():
-            raise ValueError("the text is empty; give it a value or remove the key.")
-        return value
-    if value.kind == "bool":
-        meaning = "true" if value.lower() in {"y", "yes", "on", "true"} else "false"
-        raise ValueError(f'YAML 1.1 reads {value} without quotes as {meaning}; write "{value}".')
-    meaning = "a number"
-    with suppress(ValueError, OverflowError, TypeError):  # thousands of digits, or not a number in spite of its tag
-        if re.fullmatch(r"[-+.:\w]+", value):
-            meaning = (
-                f"the number {yaml.safe_load(value):{'g' if value.kind == 'float' else ''}}"  # `010` is octal, `1:30` base 60
-            )
-    raise ValueError(f'YAML reads {value} without quotes as {meaning}; write "{value}".')
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is empty; give it a value or remove the key.")
+    return text
 
 
 def _one_value(value: Any) -> Any:
@@ -118,8 +106,8 @@ PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
 SCALAR = {"type": ["string", "number", "boolean"]}
 Scalar = Annotated[str, WithJsonSchema(SCALAR)]
 """Any scalar, as the text in the file."""
-Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", "pattern": r"\S"})]
-"""A scalar that YAML reads as text."""
+Text = Annotated[str, AfterValidator(_not_empty), WithJsonSchema({**SCALAR, "pattern": r"\S"})]
+"""A scalar that is not empty, as the text in the file."""
 Texts = Annotated[tuple[Text, ...], OneOrMore()]
 Word = Annotated[Text, Matching(r"\S+", '"{text}" contains white space; write one word.')]
 OneValue = BeforeValidator(_one_value)
@@ -180,57 +168,53 @@ def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
 
 
 def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None:
-    errors = error.errors(include_url=False)
-    # A mistyped key is not reported as missing too.
-    meant = {_meant(document.resolve(details["loc"]), kind) for details in errors if details["type"] in _EXTRA}
-    for details in errors:
-        if details["type"] == "too_short" and details["input"]:  # the entries are wrong, and have problems of their own
-            continue
-        loc, value, cause = document.resolve(details["loc"]), details["input"], details.get("ctx", {}).get("error")
+    errors = [(details, document.resolve(details["loc"])) for details in error.errors(include_url=False)]
+    meant = set()  # a mistyped key is not reported as missing too
+    for details, loc in errors:
+        if details["type"] in _EXTRA:
+            meant.add((*loc[:-1], closest(str(loc[-1]), _fields_at(loc[:-1], kind))))
+    for details, loc in errors:
+        value, cause = details["input"], details.get("ctx", {}).get("error")
         if details["type"] == "missing":
             loc = (*loc, details["loc"][-1])
         at_key = details["type"] in _EXTRA or details["loc"][-1:] == ("[key]",)
-        # An empty value, and a placeholder that the matrix does not fill, have problems of their own.
-        reported = (value is None and not document.nulls) or (isinstance(value, str) and "${" in value)
-        if not (details["type"] == "missing" and loc in meant) and (at_key or not reported):
+        # An empty value, a placeholder that the matrix does not fill, and wrong entries of a list have problems of their own.
+        is_reported = (value is None and not document.nulls) or (isinstance(value, str) and "${" in value)
+        is_reported = is_reported or (details["type"] == "too_short" and bool(value))
+        if at_key or not (is_reported or (details["type"] == "missing" and loc in meant)):
             place = (*loc, cause.key) if isinstance(cause, AtKey) else loc
             document.report(place, _message(details, loc, kind), at_key=at_key)
 
 
 def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
-    """What is wrong, and what to write."""
-    value, error = details["input"], details.get("ctx", {})
-    key = next((part for part in reversed(loc) if isinstance(part, str)), "")
-    known = _fields_at(loc[: len(loc) - loc[::-1].index(key) - 1] if key else (), kind)
+    """Return what is wrong, and what to write."""
+    value, context = details["input"], details.get("ctx", {})
+    at = next((at for at in reversed(range(len(loc))) if isinstance(loc[at], str)), -1)
+    key, known = str(loc[at]) if at >= 0 else "", _fields_at(loc[: max(at, 0)], kind)
     examples = known[key].examples if key in known else None
-    example = f"{key}: {yaml_text(examples[0])}" if examples else f"{key}: …"
+    advice = f": write `{key}: {yaml_text(examples[0])}`." if examples else "."
     match details["type"]:
         case "value_error":
-            return str(error["error"])
+            return str(context["error"])
         case "missing":
-            return f'the key "{key}" is missing: add `{example}`.'
-        case "extra_forbidden" | "unexpected_keyword_argument" if key == "<<":
-            return "merge keys (<<) are not supported; write the keys out."
+            return f'the key "{key}" is missing{advice.replace("write", "add")}'
         case "extra_forbidden" | "unexpected_keyword_argument":
             keys = f" Keys: {', '.join(known)}." if known else ""
             return f'"{key}" is not a key here{did_you_mean(key, known)}{keys}'
         case "literal_error" | "enum":
-            return f'"{value}" is not one of the choices: write {error["expected"]}.'
+            return f'"{value}" is not one of the choices: write {context["expected"]}.'
         case "too_short":
             return f'the list of "{key}" is empty: give it values or remove the key.'
     shape = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, Mapping) else f'"{value}"'
-    prefix, _, wanted = details["msg"].partition("Input should be ")
-    if prefix:
-        return f'{shape} does not fit "{key}": {prefix}.'
-    wanted = wanted.partition(",")[0].partition(" or instance")[0]
+    wanted = details["msg"].removeprefix("Input should be ").partition(",")[0].partition(" or instance")[0]
     for pydantic_word, word in _WORDS.items():
         wanted = wanted.replace(pydantic_word, word)
     if not key:
         return f"the file must be {wanted} of keys such as `{next(iter(known), 'key')}: …`, not {shape}."
-    subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
     if key not in known and wanted == "a list":  # a key of the user's own
-        example = f"{key}: [{value}]"
-    return f"{subject} must be {wanted}, not {shape}" + (f": write `{example}`." if not example.endswith("…") else ".")
+        advice = f": write `{key}: [{value}]`."
+    subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
+    return f"{subject} must be {wanted}, not {shape}{advice}"
 
 
 _EXTRA = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, and of a dataclass
@@ -245,13 +229,8 @@ _WORDS = {
 }
 
 
-def _meant(loc: Loc, kind: Any) -> Loc:
-    """The place of an unknown key, spelled as the nearest known key."""
-    return (*loc[:-1], closest(str(loc[-1]), _fields_at(loc[:-1], kind)) or "")
-
-
 def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
-    """The fields of the mapping at a location, by their keys. Parts that are not fields, such as an index, stay in it."""
+    """Return the fields of the mapping at a location, by their keys. An index and keys of the user stay in it."""
     known = _fields(kind, {})
     for part in loc:
         if part in known:
@@ -260,18 +239,18 @@ def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
 
 
 def _fields(annotation: Any, outer: dict[str, FieldInfo]) -> dict[str, FieldInfo]:
-    """The fields of the only model or dataclass in a type, by their keys; none if there are several, `outer` without one."""
+    """Return the fields of the only model or dataclass in a type; none if there are several, `outer` without one."""
     waiting, models = [annotation], set()
     while waiting:
         part = waiting.pop()
         waiting += get_args(part)
-        if isinstance(part, type) and (issubclass(part, MappingFormat) or is_dataclass(part)):
+        if hasattr(part, "__pydantic_fields__") or is_dataclass(part):
             models.add(part)
     if len(models) != 1:
         return {} if models else outer
     [model] = models
-    if issubclass(model, MappingFormat):
-        return {field.alias or name: field for name, field in model.model_fields.items()}
-    hints = get_type_hints(model, include_extras=True)
-    infos = {field.name: FieldInfo.from_annotation(hints[field.name]) for field in fields(model)}
-    return {info.alias or name: info for name, info in infos.items()}
+    known = getattr(model, "__pydantic_fields__", None)
+    if known is None:
+        hints = get_type_hints(model, include_extras=True)
+        known = {each.name: FieldInfo.from_annotation(hints[each.name]) for each in fields(model)}
+    return {info.alias or name: info for name, info in known.items()}

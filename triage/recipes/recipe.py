@@ -5,35 +5,131 @@ The model checks a recipe after its placeholders are replaced. A compiler family
 
 from __future__ import annotations
 
+import re
+import stat
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, ValidationInfo, WithJsonSchema, model_validator
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from triage.model.case import Case, Expectation, InputKind
 from triage.model.execution import Limits, Stage
-from triage.recipes.family import RecipeFamilies
-from triage.recipes.files import EXPECT_FILE, FILE, check_file, check_input, is_pattern, setting
+from triage.recipes.document import why_unreadable
+from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.mapping import PLACEHOLDER, AtKey, MappingFormat, Matching, OneValue, Scalar, Size, Text, Variables, Word
-from triage.recipes.values import parse_duration, unknown_word
+from triage.recipes.values import did_you_mean, parse_duration, unknown_word
+
+MAX_CASES = 4096
+FILE = "file"
+"""The key of a case whose input is one of the files of a pattern."""
+EXPECT_FILE = r"(?:^|.*[./])expect\.ya?ml$"
+"""The name of a file of known failures; no recipe has such a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What checks know besides the value."""
+
+    family: RecipeFamily
+    folder: Path | None
+    """Where relative paths are looked for."""
+    failures: Collection[str]
+    """Known failure classes; any word is accepted without them."""
+
+
+def _setting(info: ValidationInfo) -> Setting:
+    assert isinstance(info.context, Setting)
+    return info.context
+
+
+def locate(folder: Path, text: str) -> Path:
+    """Return the absolute path of a file that is written relative to a folder."""
+    path = folder / text
+    return path.parent.resolve() / path.name
+
+
+def is_pattern(text: str) -> bool:
+    """Whether an input names many files, with `*` or `?`."""
+    return "*" in text or "?" in text
+
+
+def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
+    """Return the files of a pattern with the names of their cases, in the order of these.
+
+    A name is the path below the part that has no wildcard, without the suffix and without a file name that is the same for
+    all.
+    """
+    parts = Path(pattern).parts
+    first = next(index for index, part in enumerate(parts) if is_pattern(part))
+    base = locate(folder, str(Path(*parts[:first])))
+    files = {}
+    for path in base.glob(str(Path(*parts[first:]))):
+        inner = path.relative_to(base)
+        if path.is_file() and not any(part.startswith(".") for part in inner.parts):
+            name = inner.with_suffix("") if is_pattern(parts[-1]) or len(inner.parts) == 1 else inner.parent
+            files[name.as_posix()] = path
+    return sorted(files.items())
+
+
+def check_file(text: str, info: ValidationInfo) -> str:
+    """Check that a file of a recipe is there. ValueError if it is not."""
+    folder = _setting(info).folder
+    try:
+        missing = folder is not None and not (folder / text).is_file()
+    except OSError:  # its name is too long
+        missing = True
+    if missing:
+        raise ValueError(f'there is no file "{text}"; paths are relative to the recipe\'s folder.')
+    return text
+
+
+def _check_input(text: str, info: ValidationInfo) -> str:
+    """Check that the family takes the input and that it is there. ValueError says what to write instead."""
+    family, folder, suffix = _setting(info).family, _setting(info).folder, Path(text).suffix
+    if family.kind_of(suffix) is None:
+        guess, kinds = did_you_mean(suffix, family.inputs if suffix else ()), ", ".join(family.inputs)
+        raise ValueError(f'{family.name} does not take the input "{text}" with this suffix{guess} Kinds: {kinds}.')
+    if folder is None:
+        return text
+    if is_pattern(text):
+        files = matching(folder, text)
+        if not 0 < len(files) <= MAX_CASES:
+            raise ValueError(f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} may; ** is any folder.')
+        for name, path in files:
+            if re.search(r"[,=\[\]\s]", name):
+                advice = "rename it without commas, brackets, = and white space."
+                raise ValueError(f'the file "{path}" cannot name a case: {advice}')
+        return text
+    try:
+        mode = (folder / text).stat().st_mode
+    except (OSError, ValueError) as error:
+        reason = why_unreadable(folder / text, error)
+        raise ValueError(f'the input "{text}": {reason} Paths are relative to the recipe\'s folder.') from None
+    if not stat.S_ISREG(mode):
+        what = "is a folder; name a file in it" if stat.S_ISDIR(mode) else "is not a regular file"
+        raise ValueError(f'the input "{text}" {what}.')
+    return text
 
 
 def _known(noun: str) -> AfterValidator:
     """Accept the words that the setting knows, or all if it knows none."""
 
     def check(text: str, info: ValidationInfo) -> str:
-        known, aliases = setting(info).words.get(noun), setting(info).family.aliases if noun == "backend" else {}
+        family = _setting(info).family
+        known = {"backend": family.backends, "phase": family.phases}.get(noun, _setting(info).failures)
         if known and text not in known:
-            raise ValueError(unknown_word(text, noun, known, aliases))
+            raise ValueError(unknown_word(text, noun, known, family.aliases if noun == "backend" else None))
         return text
 
     return AfterValidator(check)
 
 
 def _time_limit(text: str) -> tuple[float, bool]:
-    """The seconds, and whether the time in which a program waits for a core does not count: `120s cpu`."""
+    """Return the seconds, and whether the time in which a program waits for a core does not count: `120s cpu`."""
     seconds = text.removesuffix(" cpu")
     return parse_duration(seconds), seconds != text
 
@@ -155,7 +251,7 @@ class RecipeFormat(MappingFormat):
     )
     summary: Text = Field("", description="One line that says what the case is about.", examples=["a matmul on sm_86"])
     compiler: Text = Field("", description="Compiler family.", examples=["command"])
-    input: Annotated[Text, AfterValidator(check_input)] = Field(
+    input: Annotated[Text, AfterValidator(_check_input)] = Field(
         description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator; or a pattern with `*` "
         "or `**` for many files, each of which is a case.",
         examples=["models/matmul_f32.mlir", "models/**/*.onnx"],
@@ -194,7 +290,7 @@ class RecipeFormat(MappingFormat):
 
     @model_validator(mode="after")
     def _fits_the_input(self, info: ValidationInfo) -> Self:
-        if self.args and setting(info).family.kind_of(Path(self.input).suffix) is not InputKind.GENERATOR:
+        if self.args and _setting(info).family.kind_of(Path(self.input).suffix) is not InputKind.GENERATOR:
             raise AtKey("args", f'only a generator takes args, and the input "{self.input}" is not one; remove them.')
         if FILE in self.matrix and is_pattern(self.input):
             raise AtKey("matrix", f'"{FILE}" names the files of the input\'s pattern; give the matrix key another name.')
@@ -217,7 +313,8 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     checked by the loader only.
     """
     models = {name: family.model() for name, family in families.items()}
-    references, schema = models_json_schema([(model, "validation") for model in models.values()])
+    wanted = [(model, "validation") for model in models.values()]
+    references, schema = models_json_schema(wanted, schema_generator=_RecipeSchema)  # type: ignore[arg-type]
     default = next(iter(families))
     rules = []
     for name, family in families.items():
@@ -235,23 +332,18 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
         "type": "object",
         "properties": {"compiler": {"enum": list(families), "default": default}},
         "allOf": rules,
-        **_trimmed(schema),
+        **schema,
     }
 
 
-def _trimmed(schema: Any) -> Any:
-    """The schema without titles made from key names, and without null: a key that has no value is left out."""
-    if isinstance(schema, list):
-        return [_trimmed(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    kept = {
-        key: _trimmed(value)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None)
-    }
-    branches = [branch for branch in kept.get("anyOf", ()) if branch != {"type": "null"}]
-    if branches != kept.get("anyOf", []):
-        del kept["anyOf"]
-        kept = {**(branches[0] if len(branches) == 1 else {"anyOf": branches}), **kept}
-    return kept
+class _RecipeSchema(GenerateJsonSchema):
+    """Leaves out titles made from key names, and null: a key that has no value is left out."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - of the base class
+        return False
+
+    def nullable_schema(self, schema: Any) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        return super().default_schema(schema) if schema.get("default") is not None else self.generate_inner(schema["schema"])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"(?=.)(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s?)?")
 _SIZE = re.compile(rf"{_NUMBER} ?(k|K|[KMGT]i|[MGT])B")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*|[1-9]\d*(?:s|m|h|[KMGT]i?B)")
-# YAML 1.1 reads these as truth values or as no value.
-_RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*")
+_RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})  # not texts in YAML 1.1
 
 LONGEST = 7 * 24 * 3600.0
 
@@ -33,9 +32,7 @@ def parse_size(text: str) -> int:
     """Return the bytes of `8GiB`, `512MiB`, `2GB` (powers of 1000 without the i). ValueError says what to write instead."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        number = re.match(_NUMBER, text)
-        meant = f"{number[0]}GiB or {number[0]}MiB" if number else "8GiB or 512MiB"
-        raise ValueError(f'"{text}" is not a size: write a number and a unit, such as {meant}.')
+        raise ValueError(f'"{text}" is not a size: write a number and a unit, such as 8GiB or 512MiB.')
     unit = match[2]
     size = float(match[1]) * (1024 if unit.endswith("i") else 1000) ** ("KMGT".index(unit[0].upper()) + 1)
     if not 1 << 20 <= size <= 1 << 50:
@@ -47,14 +44,12 @@ def yaml_text(value: Any) -> str:
     """Return a value as YAML on one line; texts are quoted unless they are plain words."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{yaml_text(key)}: {yaml_text(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, str):
-        plain = _PLAIN.fullmatch(value) and value.lower() not in _RESERVED
-        return value if plain else json.dumps(value, ensure_ascii=False)
-    if isinstance(value, Sequence):
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(map(yaml_text, value)) + "]"
     if value is None:
         return "none"
-    return repr(value) if isinstance(value, float) else json.dumps(value)
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
 
 
 def closest(word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:
@@ -65,9 +60,8 @@ def closest(word: str, known: Iterable[str], aliases: Mapping[str, str] | None =
     if aliases and lowered in aliases:
         return aliases[lowered]
     by_lower = {candidate.lower(): candidate for candidate in sorted(known, reverse=True)}
-    similar = get_close_matches(lowered, sorted(by_lower), n=1, cutoff=0.6)
     longer = sorted((name for name in by_lower if lowered and name.startswith(lowered)), key=len)
-    return next((by_lower[name] for name in (*similar, *longer)), None)
+    return next((by_lower[name] for name in (*get_close_matches(lowered, sorted(by_lower), n=1), *longer)), None)
 
 
 def did_you_mean(word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:

@@ -13,9 +13,8 @@ from pydantic import AfterValidator, Field, model_validator
 from triage.compilers.base import VERSION
 from triage.compilers.command.spec import CommandSpec, VersionRule, is_mlir
 from triage.model.case import Case
-from triage.recipes.files import locate
 from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar, Text
-from triage.recipes.recipe import File, RecipeFormat, TargetFormat
+from triage.recipes.recipe import File, RecipeFormat, TargetFormat, locate
 from triage.recipes.values import unknown_word
 
 _PLACES = ("{input}", "{output}", "{toolchain}", "{python}", "{site_packages}", "{flags}")

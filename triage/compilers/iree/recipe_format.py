@@ -12,9 +12,8 @@ from triage.compilers.iree.run_files import read_data_folder, read_flagfile
 from triage.compilers.values import TOLERANCES, located, split_value
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.execution import Limits
-from triage.recipes.files import check_file, is_pattern, locate
 from triage.recipes.mapping import AtKey, MappingFormat, Matching, Text, Word
-from triage.recipes.recipe import File, Flag, LimitsFormat, RecipeFormat
+from triage.recipes.recipe import File, Flag, LimitsFormat, RecipeFormat, check_file, is_pattern, locate
 
 
 def _value(text: str, info: ValidationInfo) -> str:

@@ -17,8 +17,7 @@ from triage.model.case import Case, Expectation, Flag, Input, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import ConfigDocument, read_document, read_text
-from triage.recipes.edits import ListEdit, edit_json_lists
-from triage.recipes.expectations import ExpectationChange, ObservedCase, UpdatedFile
+from triage.recipes.expectations import ExpectationChange, ObservedCase, UpdatedFile, edited_json_lists
 from triage.recipes.mapping import Text, Texts, content_of
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
@@ -89,7 +88,7 @@ class IreeSuites(Suites):
             edits[key][0].update(gone)
             changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
         text = read_text(path)
-        new = edit_json_lists(str(path), text, {key: ListEdit(*edit) for key, edit in edits.items()})
+        new = edited_json_lists(path, text, edits)
         return UpdatedFile(path, text, new, tuple(changes))
 
 

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.base import Constant, KernelSpec
 from triage.model.case import Case
-from triage.recipes.document import Written
-from triage.recipes.mapping import SCALAR, AtKey, Matching, Text
+from triage.recipes.mapping import SCALAR, AtKey, Matching, OneValue, Text
 from triage.recipes.recipe import RecipeFormat
 
 _TYPE = r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>|nvTmaDesc))\s*(:\s*(1|16)?\s*)?"
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
-def _constant(value: Any) -> Constant:
-    """A number, truth value, null or text, whether quoted or not."""
-    if not isinstance(value, str):
-        raise ValueError(  # noqa: TRY004 - pydantic reports it
-            f"expected one value here, not {'a list' if isinstance(value, list) else 'a mapping'}."
-        )
+def _constant(value: str) -> Constant:
+    """Return a number, truth value, null or text, whether quoted or not."""
     if value == "?":
         raise ValueError("this value is not known: write one that the kernel is launched with.")
-    if isinstance(value, Written) and value.kind == "bool" and value.lower() not in _WORDS:
-        raise ValueError(
-            f'YAML 1.1 reads {value} without quotes as a truth value; write true or false, or "{value}" in quotes.'
-        )
+    if value.lower() in ("yes", "no", "on", "off"):
+        raise ValueError(f'"{value}" is a truth value in YAML 1.1; write true or false.')
     if value.lower() in _WORDS:
         return _WORDS[value.lower()]
     for number in (int, float):
@@ -37,13 +30,13 @@ def _constant(value: Any) -> Constant:
             return number(value)
         except ValueError:
             continue
-    return str(value)
+    return value
 
 
 _Name = Annotated[str, Matching(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')]
 _Hint = Annotated[str, Matching("divisibility|pointer_range", '"{text}" is not a hint: write divisibility or pointer_range.')]
 _ADVICE = '"{text}" is not an argument type: write "*fp16", i32, or "*bf16:16" for one divisible by 16.'
-_Constant = Annotated[Constant, BeforeValidator(_constant), WithJsonSchema({"type": [*SCALAR["type"], "null"]})]
+_Constant = Annotated[Constant, BeforeValidator(_constant), OneValue, WithJsonSchema({"type": [*SCALAR["type"], "null"]})]
 
 
 class TritonFormat(RecipeFormat):
