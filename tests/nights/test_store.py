@@ -56,13 +56,13 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(store
         assert history.metrics["cpu_seconds"][history.names.index("stable")].tolist() == [1.5] * 5
 
 
-@pytest.mark.parametrize("name", ["nightly.json.z", "columns.npz"])
+@pytest.mark.parametrize("name", ["nightly.json.z", "columns.z"])
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
 def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(store: NightStore, name: str, content: bytes) -> None:
     load_history(store)
     (store.path / "3" / name).write_bytes(content)
     if name == "nightly.json.z":
-        (store.path / "3" / "columns.npz").unlink()
+        (store.path / "3" / "columns.z").unlink()
     warnings: list[str] = []
     history = load_history(NightStore(store.path.parent, warn=warnings.append))
     assert history.numbers == ((1, 2, 4, 5) if name == "nightly.json.z" else (1, 2, 3, 4, 5))

@@ -1,25 +1,23 @@
-"""All stored nights side by side: a matrix of cases and nights, and the runs of equal states in it.
+"""All stored nights next to each other: a matrix of cases and nights, and the runs of equal states in it.
 
 The rows belong to tracks, and nothing is compared across them: a release of one compiler says nothing about another one.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.columns import COUNTS, METRICS, Matrix, NightColumns, status_in, version_of
 from triage.nightly.result import Night
-from triage.nightly.store import NightStore
+from triage.nightly.store import COUNTS, METRICS, Matrix, NightStore, status_in, version_of
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -67,7 +65,7 @@ class NightsHistory:
     rows: tuple[tuple[Track, str], ...]
     """Track and name of each case."""
     states: Matrix
-    """Codes; 0 where a night has no result."""
+    """0 where a night has no result."""
     failures: Matrix
     """Numbers in `kinds`; 0 for none."""
     kinds: tuple[Failure | None, ...]
@@ -95,11 +93,10 @@ class NightsHistory:
     @cached_property
     def tracks(self) -> Mapping[Track, tuple[int, ...]]:
         """The nights of each track, in order."""
-        nights: dict[Track, Matrix] = {}
-        present = self.states > 0
+        rows: dict[Track, list[int]] = {}
         for row, (track, _) in enumerate(self.rows):
-            nights[track] = present[row] if track not in nights else nights[track] | present[row]
-        return {track: tuple(np.flatnonzero(nights[track]).tolist()) for track in sorted(nights)}
+            rows.setdefault(track, []).append(row)
+        return {track: tuple(np.flatnonzero(self.states[rows[track]].any(axis=0)).tolist()) for track in sorted(rows)}
 
     @cached_property
     def known_states(self) -> Matrix:
@@ -123,9 +120,8 @@ class NightsHistory:
     def is_new(self, row: int) -> bool:
         """Whether a case fails since the last night of its track, and did not fail in that way before."""
         last = self.last_night(self.rows[row][0])
-        code = int(self.states[row, last])
         tested = [run for run in self.runs[row] if run.status is not Status.UNTESTABLE]
-        if not code or status_in(code)[0] is not Status.FAILED or not tested or tested[-1].first != last:
+        if not tested or tested[-1].first != last or tested[-1].status is not Status.FAILED:
             return False
         return len(tested) > 1 or self.regressed(row, last)
 
@@ -148,13 +144,13 @@ class NightsHistory:
 
     def _unexplained(self, row: int) -> list[tuple[StateRun, StateRun]]:
         """Return the changes of a row's state without a change of the compiler."""
-        names = self._compilers
-        changes = (pair for pair in pairwise(self.runs[row]) if names[pair[0].last] == names[pair[1].first])
-        return [(old, new) for old, new in changes if Status.UNTESTABLE not in (old.status, new.status)]
-
-    @cached_property
-    def _compilers(self) -> tuple[str, ...]:
-        return tuple(night.toolchain.commit or night.toolchain.name for night in self.nights)
+        found = []
+        for old, new in pairwise(self.runs[row]):
+            before, after = self.nights[old.last].toolchain, self.nights[new.first].toolchain
+            is_same = (before.commit or before.name) == (after.commit or after.name)
+            if is_same and Status.UNTESTABLE not in (old.status, new.status):
+                found.append((old, new))
+        return found
 
     def _runs_of(self, row: int, signature_of: Matrix) -> Iterator[StateRun]:
         present = np.flatnonzero(self.states[row])
@@ -168,58 +164,44 @@ class NightsHistory:
 
 def load_history(store: NightStore) -> NightsHistory:
     """Read all nights, the oldest first. Results with an older toolchain than the track had before are left out."""
-    was_enabled = gc.isenabled()
-    gc.disable()  # it would look at millions of objects again and again, and no circle is made
-    try:
-        read = [(number, columns) for number in store.numbers() if (columns := store.columns(number)) is not None]
-    finally:
-        if was_enabled:
-            gc.enable()
-    return _aligned(sorted(read, key=lambda entry: (entry[1].night.started, entry[0])))
-
-
-def _aligned(columns: list[tuple[int, NightColumns]]) -> NightsHistory:
-    rows: dict[str, int] = {}
-    kept: list[tuple[Matrix, Matrix]] = []  # rows, and which entries of the night they are
+    found = ((number, store.columns(number)) for number in store.numbers())
+    read = sorted(((number, columns) for number, columns in found if columns), key=lambda it: (it[1].night.started, it[0]))
+    rows: dict[tuple[Track, str], int] = {}
+    placed: list[tuple[Matrix, Matrix]] = []  # for each night, rows and the entries that belong there
     newest: dict[Track, Revision] = {}
-    known: tuple[str, list[str], Matrix] = ("", [], np.zeros(0, np.int64))
-    tracks: set[Track] = set()
-    for _, column in columns:
-        if column.keys != known[0]:
-            keys = column.keys.split("\n") if column.keys else []
-            known = column.keys, keys, np.array([rows.setdefault(key, len(rows)) for key in keys], np.int64)
-            tracks = {_track(key) for key in keys}
-        older = {track for track in tracks if track in newest and _is_older(column.night.toolchain, newest[track])}
-        newest.update(dict.fromkeys(tracks - older, column.night.toolchain))
-        fitting = np.arange(len(known[1]))
+    keys, cases, at, tracks = b"", list[tuple[Track, str]](), np.zeros(0, np.int64), set[Track]()
+    for _, columns in read:
+        if columns.keys != keys:  # most nights have the cases of the one before
+            keys = columns.keys
+            cases = [(Track(*key[:-1]), key[-1]) for key in json.loads(keys)]
+            at = np.array([rows.setdefault(case, len(rows)) for case in cases], np.int64)
+            tracks = {track for track, _ in cases}
+        toolchain, entries = columns.night.toolchain, np.arange(len(cases))
+        older = {track for track in tracks if track in newest and _is_older(toolchain, newest[track])}
+        newest.update(dict.fromkeys(tracks - older, toolchain))
         if older:
-            fitting = np.array([at for at, key in enumerate(known[1]) if _track(key) not in older], np.int64)
-        kept.append((known[2][fitting], fitting))
-    shape = len(rows), len(columns)
+            entries = np.array([number for number, (track, _) in enumerate(cases) if track not in older], np.int64)
+        placed.append((at[entries], entries))
+    shape = len(rows), len(read)
     states, failures = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
     metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
     kinds: list[Failure | None] = [None]
-    for night, ((_, column), (at, fitting)) in enumerate(zip(columns, kept, strict=True)):
-        states[at, night] = column.states[fitting]
-        numbers = column.failures[fitting]
-        failures[at, night] = np.where(numbers > 0, numbers + (len(kinds) - 1), 0)
-        kinds += column.kinds
+    for night, ((_, columns), (at, entries)) in enumerate(zip(read, placed, strict=True)):
+        own = columns.entries[entries]
+        states[at, night] = own["state"]
+        failures[at, night] = np.where(own["failure"] > 0, own["failure"] + (len(kinds) - 1), 0)
+        kinds += columns.kinds
         for name in METRICS:
-            metrics[name][at, night] = column.metrics[name][fitting]
+            metrics[name][at, night] = own[name]
     return NightsHistory(
-        numbers=tuple(number for number, _ in columns),
-        nights=tuple(column.night for _, column in columns),
-        rows=tuple((_track(key), json.loads(key)[-1]) for key in rows),
+        numbers=tuple(number for number, _ in read),
+        nights=tuple(columns.night for _, columns in read),
+        rows=tuple(rows),
         states=states,
         failures=failures,
         kinds=tuple(kinds),
         metrics={name: values for name, values in metrics.items() if np.isfinite(values).any()},
     )
-
-
-@cache
-def _track(key: str) -> Track:
-    return Track(*json.loads(key)[:-1])
 
 
 def _is_older(toolchain: Revision, other: Revision) -> bool:

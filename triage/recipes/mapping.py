@@ -244,13 +244,14 @@ def _fields(annotation: Any, outer: dict[str, FieldInfo]) -> dict[str, FieldInfo
     while waiting:
         part = waiting.pop()
         waiting += get_args(part)
-        if hasattr(part, "__pydantic_fields__") or is_dataclass(part):
+        if isinstance(part, type) and (issubclass(part, BaseModel) or is_dataclass(part)):
             models.add(part)
     if len(models) != 1:
         return {} if models else outer
     [model] = models
-    known = getattr(model, "__pydantic_fields__", None)
-    if known is None:
+    if issubclass(model, BaseModel):
+        known = model.model_fields
+    else:
         hints = get_type_hints(model, include_extras=True)
         known = {each.name: FieldInfo.from_annotation(hints[each.name]) for each in fields(model)}
     return {info.alias or name: info for name, info in known.items()}

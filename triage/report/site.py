@@ -21,12 +21,11 @@ from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.columns import status_in, version_of
 from triage.nightly.failures import FailingRun, FailureLife, KnownFailure, failure_lives, known_failures
 from triage.nightly.history import NightsHistory, Track, load_history
 from triage.nightly.known_case import log_of, states_of, stored_log
 from triage.nightly.result import FailureCluster, cluster_id
-from triage.nightly.store import NightStore
+from triage.nightly.store import NightStore, status_in, version_of
 from triage.nightly.trends import MetricStep, find_steps
 from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import compare_url, plural

@@ -40,7 +40,6 @@ name: again
         ("5:32", "120s, 2m or 1h30m"),
         ("5:55", "true"),
         ("6:8", "not a mapping"),
-        ("7:15", 'write "3.10"'),
         ("8:1", "first at 1:1"),
     ]
     found = problems(text)
