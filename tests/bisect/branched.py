@@ -80,7 +80,7 @@ class Compilers:
     def resolve(self, text: str, family: str) -> ToolchainRef:
         if text not in self.releases:
             raise BadInput(f"no release {text}")
-        return ToolchainRef(family, Revision(text), release=Release(text, "", "", None, None, None))
+        return ToolchainRef(family, Revision(text), release=Release("letters", text, "", "", None, None))
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
         revision = replace(ref.revision, commit=self.releases[ref.revision.name] if self.reported else None)

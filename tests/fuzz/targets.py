@@ -137,14 +137,9 @@ def _response(data: bytes, url: str) -> requests.Response:
     return response
 
 
-class _HurriedWorkspace(Workspace):
-    def pause(self, seconds: float) -> None:
-        return None
-
-
 def http(data: bytes, folder: Path) -> None:
     """Pages of an index, of nightlies and of the runs and artifacts of a workflow."""
-    workspace = _HurriedWorkspace(folder)
+    workspace = Workspace(folder)
     now = datetime(2026, 1, 1, tzinfo=UTC)
     settings = ArtifactsSection(artifact="linux", api="https://api.example")
     actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings)

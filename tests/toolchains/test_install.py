@@ -31,7 +31,7 @@ def index_of(loopback: LoopbackIndex, tmp_path: Path) -> Index:
 
 
 def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
-    return install(Workspace(tmp_path / "home"), NAME, release(index, version, tmp_path), index.url)
+    return install(Workspace(tmp_path / "home"), release(index, version, tmp_path), index.url)
 
 
 def program(folder: Path) -> Path:
@@ -158,5 +158,5 @@ def test_an_environment_has_the_dependencies_of_its_day(
     loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
     loopback.publish_dated("its-runtime", days)
     (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
-    folder = install(Workspace(tmp_path / "home"), "some-compiler", compiler, loopback.url, Environment())
+    folder = install(Workspace(tmp_path / "home"), compiler, loopback.url, Environment())
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [f"its_runtime-{taken}.dist-info"]

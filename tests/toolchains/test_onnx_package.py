@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains.loopback import make_wheel, serve
-from triage.toolchains import onnx_package
+from triage.toolchains import install
 from triage.toolchains.workspace import Workspace
 
 
@@ -20,8 +20,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder = tmp_path / "index"
     folder.mkdir()
     make_wheel(folder, "1.17.0", distribution="stands-for-onnx", files={"stands_for_onnx.py": b"VALUE = 17\n"})
-    monkeypatch.setattr(onnx_package, "_PACKAGES", ("stands-for-onnx",))
-    monkeypatch.setattr(onnx_package, "find_spec", lambda _: None)
+    monkeypatch.setattr(install, "_ONNX", ("stands-for-onnx",))
+    monkeypatch.setattr(install, "find_spec", lambda _: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
     with serve(folder) as served:
         served.publish_dated("stands-for-onnx", {"1.17.0": None})
@@ -31,9 +31,9 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_the_package_is_installed_once(index: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = Workspace(tmp_path / "home")
-    folder = onnx_package.provide_onnx(workspace)
+    folder = install.provide_onnx(workspace)
     assert import_module("stands_for_onnx").VALUE == 17
     monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
-    assert onnx_package.provide_onnx(workspace) == folder
+    assert install.provide_onnx(workspace) == folder
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(folder)])
-    assert onnx_package.provide_onnx(workspace) == folder  # as the next run does
+    assert install.provide_onnx(workspace) == folder  # as the next run does

@@ -216,7 +216,7 @@ def _mixed_range(request: BisectRequest, before: str, after: str) -> ReleaseCand
     registry, family = request.runner.registry, request.case.compiler
     old, new = registry.resolve(before, family), registry.resolve(after, family)
     # An installed nightly, named by its version, looks like a pre-release of the index.
-    if not any(ref.bring or ref.path or (ref.release and ref.release.prerelease) for ref in (old, new)):
+    if not any(ref.is_nightly or ref.path or (ref.release and ref.release.prerelease) for ref in (old, new)):
         return None
     versions = versions_between(registry, old, new)
     if versions.problem is not None:
@@ -241,7 +241,7 @@ def candidates_of(request: BisectRequest, before: str | None, after: str | None)
     """What a bisect may probe. Commits where both ends are named and are no releases, else releases; probes nothing."""
     if request.repo is not None and before and after:
         old, new = range_end(request, before), range_end(request, after)
-        are_releases = old.ref and old.ref.release and new.ref and new.ref.release
+        are_releases = old.ref and old.ref.is_release and new.ref and new.ref.is_release
         if not are_releases or len(_releases_between(request, before, after)) == 2:
             return _commits_between(request, old, new)
     if before and after and (mixed := _mixed_range(request, before, after)):
@@ -342,10 +342,10 @@ def _commit_ends(
     """
     old = range_end(request, before) if before else None
     new = range_end(request, after) if after else None
-    if old and new and not (old.ref and old.ref.release and new.ref and new.ref.release):
+    if old and new and not (old.ref and old.ref.is_release and new.ref and new.ref.is_release):
         return old, new, None, None
     for end in (old, new):
-        if end and not (end.ref and end.ref.release):
+        if end and not (end.ref and end.ref.is_release):
             raise BadInput(f"{end.text} has no other end: name both --good and --bad where one of them is not a release")
     releases = bisect_between(replace(request, repo=None), before, after)
     pair = releases.broke or releases.transition()

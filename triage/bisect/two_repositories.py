@@ -249,7 +249,7 @@ def bisect_two(
     compiler = model = None
     if changed is not ChangedSide.MODEL:
         own = replace(request, case=found.cases[other])
-        if request.repo is not None or all(ref.release for ref in compilers.values()):
+        if request.repo is not None or all(ref.is_release for ref in compilers.values()):
             compiler = bisect_between(own, before[0], after[0])
         else:
             ends = ReleaseCandidates(tuple(compilers.values()), request.runner.registry)

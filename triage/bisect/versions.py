@@ -26,7 +26,7 @@ class VersionRange:
     def contents(self) -> str:
         """What lies between the ends: `2 releases and 5 nightlies`."""
         inside = self.refs[1:-1]
-        nightlies = sum(ref.bring is not None for ref in inside)
+        nightlies = sum(ref.is_nightly for ref in inside)
         releases = len(inside) - nightlies
         parts = [f"{releases} release{'' if releases == 1 else 's'}"] if releases or not nightlies else []
         parts += [f"{nightlies} nightl{'y' if nightlies == 1 else 'ies'}"] if nightlies else []
@@ -68,7 +68,7 @@ def is_release(releases: Sequence[ToolchainRef], ref: ToolchainRef) -> bool:
 
 def rev_text(ref: ToolchainRef) -> str:
     """Return the REV that names a toolchain on every day: no `latest` or `previous`."""
-    return f"nightly:{ref.revision.date}" if ref.bring and ref.revision.date else ref.revision.name
+    return f"nightly:{ref.revision.date}" if ref.is_nightly and ref.revision.date else ref.revision.name
 
 
 def _version(registry: ToolchainRegistry, ref: ToolchainRef) -> Version | None:

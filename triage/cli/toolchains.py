@@ -20,8 +20,8 @@ from triage.model.revision import Revision, Toolchain
 from triage.recipes.values import parse_size
 from triage.report.document import Facts, Paragraph, Span, Table
 from triage.report.formats import write_answer
+from triage.toolchains.install_cache import BUILDERS, stored
 from triage.toolchains.install_cache import prune as prune_home
-from triage.toolchains.install_cache import stored, stored_builders
 from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune compilers.")
@@ -206,7 +206,7 @@ def prune(
     with open_runner(context.obj, ()) as runner:
         home = runner.registry.home
         removed = prune_home(home, limit)
-        left = sum(entry.bytes for entry in (*stored(home), *stored_builders(home)))
+        left = sum(entry.bytes for entry in (*stored(home), *stored(home, BUILDERS)))
     lines = []
     for toolchain in removed:
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()

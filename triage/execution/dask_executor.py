@@ -41,7 +41,6 @@ _LARGEST = 64 << 20  # bytes of a file that travels
 _SMALL = 64 << 10  # bytes of a file that travels with each job
 _TICK = 0.2  # seconds between looks at the stop signal
 _CONNECT = 30.0  # seconds to find the scheduler
-_NIGHTLY = re.compile(r"\d+\.\d+")
 _FILE_VALUE = re.compile(r"@(/\S+)")
 _FILE_FLAG = re.compile(r"(?:^|=|@)/")
 _GONE = "the Dask scheduler is gone; run the command again when it is back: finished work is cached"
@@ -249,9 +248,7 @@ def _rev_of(ref: ToolchainRef) -> str | None:
     """Return how another machine names a toolchain; None for one that only this machine can obtain, such as a build."""
     if ref.release is not None:
         return ref.release.version
-    if ref.path is not None:
-        return f"path:{ref.path}"
-    return ref.revision.name if _NIGHTLY.match(ref.revision.name) else None
+    return None if ref.path is None else f"path:{ref.path}"
 
 
 def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:

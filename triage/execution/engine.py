@@ -35,7 +35,7 @@ from triage.model.outcome import Cause, Compiled, Failed, Probe, Untestable
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.toolchains.home import open_home
-from triage.toolchains.onnx_package import provide_onnx
+from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.workspace import Workspace
 

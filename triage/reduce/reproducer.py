@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from triage.compilers.base import kernel_of
@@ -88,7 +87,7 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
         run = _with_portable_values(probe.case.run, values)
         small = replace(small, run=run)
         command = task.run_command(run, MODULE_PLACE)
-        if bad.release and probe.version:
+        if bad.is_release and probe.version:
             runtime = f"{programs.distribution}=={probe.version}"
 
     ordered = in_order(reduction.probes)
@@ -208,13 +207,8 @@ def _function(case: Case) -> PythonFunction | None:
 
 
 def _requirement(ref: ToolchainRef) -> str | None:
-    if ref.release is None:
-        return None
-    try:
-        name, version, _, _ = parse_wheel_filename(ref.release.wheel)
-    except InvalidWheelFilename:
-        return None
-    return f"{name}=={version}"
+    release = ref.release
+    return f"{release.distribution}=={release.version}" if release and ref.is_release else None
 
 
 @dataclass(frozen=True, slots=True)

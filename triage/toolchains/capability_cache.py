@@ -5,18 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import disk_errors
 from triage.toolchains.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,32 +22,27 @@ class DescribedCompiler:
     description: Description
 
 
-@cache
-def _stored() -> TypeAdapter[DescribedCompiler]:
-    from pydantic import TypeAdapter  # slow to import
-
-    return TypeAdapter(DescribedCompiler)
-
-
 def describe(workspace: Workspace, compiler: Compiler, program: Path) -> DescribedCompiler:
     """Query a compiler, once for each content of its files.
 
     Raises:
         EnvironmentFailure: files of the compiler are missing; and what `Compiler.describe` raises.
     """
-    section = workspace.state("capabilities")
+    from pydantic import TypeAdapter  # slow to import
+
+    adapter, section = TypeAdapter(DescribedCompiler), workspace.state("capabilities")
     try:
         files = compiler.identity_files(program)
         key = _stamp(files)
     except FileNotFoundError as error:
         raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
     with suppress(ValueError):  # none, or of an earlier version of the program
-        return _stored().validate_python(section.get(key))
+        return adapter.validate_python(section.get(key))
     with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
         identity = pool.submit(_identity, files)  # reading a large library takes as long as the queries
         description = compiler.describe(program)
         known = DescribedCompiler(identity.result(), description)
-    section.put(key, _stored().dump_python(known, mode="json"))
+    section.put(key, adapter.dump_python(known, mode="json"))
     return known
 
 

@@ -15,15 +15,10 @@ from typing import IO
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 
-_REASONS = {
-    errno.ENOSPC: "no space left on the disk",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EROFS: "the file system is read-only",
-    errno.EACCES: "permission denied",
-    errno.EPERM: "permission denied",
-    errno.ENOTDIR: "a part of the path is a file",
-    errno.EEXIST: "a file with this name exists",
-    errno.ENOENT: "the folder does not exist and cannot be created",
+# What the user can mend, unlike a defect of the program.
+_OF_THE_DISK = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENOTDIR, errno.EEXIST, errno.ENOENT),
 }
 _LOCK_TICK = 0.02  # seconds between attempts to lock a file
 
@@ -44,11 +39,10 @@ def disk_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0)
-        if reason is None:
+        if error.errno not in _OF_THE_DISK:
             raise
         file = f" ({error.filename})" if error.filename else ""
-        raise EnvironmentFailure(f"cannot {action}: {reason}{file}") from error
+        raise EnvironmentFailure(f"cannot {action}: {(error.strerror or '').lower()}{file}") from error
 
 
 def open_home() -> Path:
@@ -66,14 +60,14 @@ def write_whole(path: Path, text: str | bytes) -> None:
     """Write a file in one step and create its folder if it is missing. Readers see the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode("utf-8") if isinstance(text, str) else text
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
         try:
-            draft.write(data)
-            draft.flush()
-            Path(draft.name).chmod(0o644)  # temporary files are created readable by their owner only
-            Path(draft.name).replace(path)
+            new.write(data)
+            new.flush()
+            Path(new.name).chmod(0o644)  # temporary files are created readable by their owner only
+            Path(new.name).replace(path)
         except BaseException:
-            Path(draft.name).unlink(missing_ok=True)
+            Path(new.name).unlink(missing_ok=True)
             raise
 
 
@@ -109,7 +103,7 @@ def remove_tree(root: Path) -> bool:
 
 @contextmanager
 def temporary_folder(within: Path | None = None, prefix: str = "triage-") -> Iterator[Path]:
-    """Make a folder, and remove it afterwards whatever is in it. within: its parent (default: that of temporary files)."""
+    """Make a folder in another one (default: that of temporary files), and remove it afterwards whatever is in it."""
     folder = Path(mkdtemp(dir=within, prefix=prefix))
     try:
         yield folder

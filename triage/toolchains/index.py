@@ -1,11 +1,11 @@
-"""The releases that a package index, or a page of links, offers for this platform."""
+"""The wheels that a package index, or a page of links, offers for this platform."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,31 +22,30 @@ if TYPE_CHECKING:
 
 PythonVersion = tuple[int, int]
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")  # a file name, and no path
+_WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")  # a file name, not a path
 _ADDRESS = re.compile(r"https?://[!-~]+")  # no spaces: it becomes a word of a requirement
 _CPYTHON = re.compile(r"cp([23])(\d{1,3})", re.ASCII)
-_LARGEST_SIZE = 1 << 45  # bytes; more is a mistake of the index
 _PUBLIC_INDEX = "https://pypi.org/simple/"
 _ADVICE = "Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to another index"
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One version that has a wheel for this platform."""
+    """One version that has a wheel for this platform: a release, or a nightly."""
 
+    distribution: str
     version: str
     wheel: str
     """The file name."""
     python: str
     """The Python version that the wheel is for, such as `3.11`."""
     sha256: str | None
-    size: int | None
-    """Bytes."""
     date: str | None
-    """The day of the upload, `YYYY-MM-DD`."""
+    """The day of the upload, or the day in the version of a nightly: `YYYY-MM-DD`."""
     yanked: bool = False
     url: str = ""
     """The address of the file, without the user and password that the index needs."""
+    nightly: bool = False
 
     @property
     def prerelease(self) -> bool:
@@ -55,13 +54,16 @@ class Release:
 
         return Version(self.version).is_prerelease
 
+    @property
+    def is_stable(self) -> bool:
+        """Whether users are meant to use it: a release that was not withdrawn."""
+        return not (self.nightly or self.yanked or self.prerelease)
+
 
 def index_url() -> str:
     """Return the index of TRIAGE_INDEX_URL, uv's settings or pip's settings, in this order; else the public one."""
-    for name in ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
-        if value := os.environ.get(name):
-            return value
-    return _uv_setting() or _pip_setting() or _PUBLIC_INDEX
+    named = (os.environ.get(name) for name in ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"))
+    return next(filter(None, (*named, _uv_setting(), *_pip_settings())), _PUBLIC_INDEX)
 
 
 def _uv_setting() -> str | None:
@@ -78,7 +80,7 @@ def _uv_setting() -> str | None:
     return next(iter(defaults), None) or settings.get("index-url")
 
 
-def _pip_setting() -> str | None:
+def _pip_settings() -> Iterator[str | None]:
     import configparser
 
     import platformdirs
@@ -91,20 +93,19 @@ def _pip_setting() -> str | None:
             parser.read_string(path.read_text("utf-8"))
         except (OSError, ValueError, configparser.Error):
             continue
-        if url := parser.get("global", "index-url", fallback=None):
-            return url
-    return None
+        yield parser.get("global", "index-url", fallback=None)
 
 
 class Index:
     """A package index in the simple format, or a page of links. Its last answer is stored and used when the network fails."""
 
-    def __init__(self, workspace: Workspace, url: str | None = None, *, is_page: bool = False) -> None:
-        """`url`: the index (default: the one that the user's settings name), or the page."""
+    def __init__(self, workspace: Workspace, url: str | None = None, *, is_page: bool = False, nightly: bool = False) -> None:
+        """`url`: the index (default: the one that the user's settings name), or the page; `nightly`: it lists nightlies."""
         self._workspace = workspace
         self._url = url
         self._is_page = is_page
-        self._answers: dict[tuple[str, tuple[PythonVersion, ...]], tuple[Release, ...]] = {}
+        self.nightly = nightly
+        self._answers: dict[tuple[str, Sequence[PythonVersion]], tuple[Release, ...]] = {}
 
     @property
     def url(self) -> str:
@@ -154,7 +155,8 @@ class Index:
         if answer.status_code != 200:
             raise EnvironmentFailure(f"cannot read {shown}: {status_of(answer)}")
         try:
-            return choose_wheels(ProjectPage.from_response(answer, distribution).packages, distribution, pythons)
+            packages = ProjectPage.from_response(answer, distribution).packages
+            return _choose_wheels(packages, distribution, pythons, nightly=self.nightly)
         except Exception as error:  # the parsers of HTML raise more than they document
             reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
             raise unusable(answer.url, f"it is not a page of links: {reason[:300]}") from error
@@ -164,16 +166,17 @@ def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:
     """Return the newest wheel of `distribution` for this platform among file names."""
     from pypi_simple import DistributionPackage
 
-    wheels = (
-        DistributionPackage.from_json_data({"filename": name, "url": f"https://localhost/{name}", "hashes": {}})
-        for name in names
-    )
-    chosen = choose_wheels(wheels, distribution)
+    entries = ({"filename": name, "url": f"https://localhost/{name}", "hashes": {}} for name in names)
+    chosen = _choose_wheels(map(DistributionPackage.from_json_data, entries), distribution)
     return chosen[-1] if chosen else None
 
 
-def choose_wheels(
-    packages: Iterable[DistributionPackage], distribution: str, pythons: Sequence[PythonVersion] = ()
+def _choose_wheels(
+    packages: Iterable[DistributionPackage],
+    distribution: str,
+    pythons: Sequence[PythonVersion] = (),
+    *,
+    nightly: bool = False,
 ) -> list[Release]:
     """Return one wheel of each version for this platform, oldest version first.
 
@@ -183,6 +186,8 @@ def choose_wheels(
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.tags import sys_tags
     from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+    from triage.git_history.refs import day_in
 
     wanted = tuple(pythons) or (sys.version_info[:2],)
     platforms = {tag.platform for tag in sys_tags()} | {"any"}
@@ -200,23 +205,26 @@ def choose_wheels(
             bounds = SpecifierSet(package.requires_python or "")
         except InvalidSpecifier:
             bounds = SpecifierSet()
-        allowed = [python for python in wanted if bounds.contains("{}.{}".format(*python) + ".99")]
+        allowed = [python for python in wanted if bounds.contains("{}.{}.99".format(*python))]
         python = _python_of(tags, platforms, allowed)
         if python is None:
             continue
+        rank = (-wanted.index(python) if python in wanted else -len(wanted), python)
+        if version in best and rank <= best[version][0]:
+            continue
+        uploaded = package.upload_time.date().isoformat() if package.upload_time else None
         release = Release(
+            distribution,
             version=str(version),
             wheel=package.filename,
             python=".".join(map(str, python)),
             sha256=_digest_of(package),
-            size=package.size if package.size and 0 < package.size < _LARGEST_SIZE else None,
-            date=package.upload_time.date().isoformat() if package.upload_time else None,
+            date=(nightly and day_in(str(version))) or uploaded,
             yanked=package.is_yanked,
             url=without_password(package.url),
+            nightly=nightly,
         )
-        rank = (-wanted.index(python) if python in wanted else -len(wanted), python)
-        if version not in best or rank > best[version][0]:
-            best[version] = (rank, release)
+        best[version] = (rank, release)
     return [best[version][1] for version in sorted(best)]
 
 
@@ -231,15 +239,12 @@ def _digest_of(package: DistributionPackage) -> str | None:
 def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]) -> PythonVersion | None:
     """Return the Python to run a wheel with, a wanted one if possible, or None if the wheel is not for this platform."""
     for tag in tags:
-        if tag.platform not in platforms:
+        if tag.platform not in platforms or tag.abi.endswith("t"):  # uv needs another request for free-threaded builds
             continue
         if version := _CPYTHON.fullmatch(tag.interpreter):
-            if tag.abi.endswith("t"):  # uv needs another request for free-threaded builds
-                continue
             exact = (int(version[1]), int(version[2]))
-            if tag.abi == "abi3":  # for that version and every later one
-                return next((python for python in wanted if python >= exact), exact)
-            return exact
+            later = (python for python in wanted if python >= exact and tag.abi == "abi3")
+            return next(later, exact)
         if tag.interpreter.startswith("py3"):
             return next(iter(wanted), None)
     return None

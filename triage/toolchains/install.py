@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from importlib import invalidate_caches
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from triage.compilers.base import VERSION, Environment, Packaging
 from triage.compilers.interpreters import interpreter, uv_program, version_of
@@ -16,7 +20,7 @@ from triage.execution.process import run_logged
 from triage.execution.streams import Log
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
-from triage.toolchains.index import Index, Release
+from triage.toolchains.index import Index, Release, index_url
 from triage.toolchains.install_cache import PLAIN_WHEEL, bytes_below, fill_folder, folder_of, installed_release
 from triage.toolchains.web import host_of, network_seconds, without_password
 from triage.toolchains.workspace import Workspace
@@ -25,6 +29,7 @@ _LARGEST_INSTALL = 32 << 30  # bytes of an install and uv's cache
 _UV_TIMEOUT = 3600.0  # seconds; a slow network may need them
 _TICKS = 4  # of a run between updates of the installed size
 _SIBLINGS = timedelta(days=3)  # packages that are released together are uploaded one after another
+_ONNX = ("onnx>=1.17,<2", "protobuf>=4.25")
 # The package cannot be installed here, today or tomorrow; other errors of uv may be the network's.
 _PERMANENT = re.compile(
     r"No solution found|are unsatisfiable|no usable wheels|no wheels|client error \(4(04|10) |Hash mismatch|"
@@ -33,7 +38,7 @@ _PERMANENT = re.compile(
 )
 
 
-def install(workspace: Workspace, distribution: str, release: Release, index: str, packaging: Packaging = PLAIN_WHEEL) -> Path:
+def install(workspace: Workspace, release: Release, index: str, packaging: Packaging = PLAIN_WHEEL) -> Path:
     """Return the folder of an installed release. Install it if it is missing or damaged. Safe next to other processes.
 
     `index` is the address of the index, with the user and password for its files.
@@ -43,11 +48,11 @@ def install(workspace: Workspace, distribution: str, release: Release, index: st
         Unobtainable: the wheel is gone, damaged or not the announced one, no interpreter here runs it, or its dependencies
             conflict.
     """
-    name = f"{distribution} {release.version}"
+    name = f"{release.distribution} {release.version}"
 
     def fill(root: Path, scratch: Path) -> Release:
         digest = f" --hash=sha256:{release.sha256}" if release.sha256 else ""
-        wheel, uv = f"{distribution} @ {release.url}{digest}", Uv(workspace, root, scratch, index)
+        wheel, uv = f"{release.distribution} @ {release.url}{digest}", Uv(workspace, root, scratch, index)
         if packaging != PLAIN_WHEEL and (program := interpreter(version_of(release.python))) is None:
             raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
         if isinstance(packaging, Environment):
@@ -57,7 +62,7 @@ def install(workspace: Workspace, distribution: str, release: Release, index: st
             uv.unpack(f"{name} from {host_of(release.url)}", wheel, release.python)
         return release
 
-    return fill_folder(workspace, folder_of(workspace.toolchains, distribution, release, packaging).name, name, fill)
+    return fill_folder(workspace, folder_of(workspace.toolchains, release, packaging).name, name, fill)
 
 
 def install_companion(workspace: Workspace, package: str, version: str, index: Index) -> Path:
@@ -85,7 +90,31 @@ def install_companion(workspace: Workspace, package: str, version: str, index: I
         if not patches:
             raise Unobtainable(f"there is no {package} {version} at {without_password(index.url)}")
         release = max(patches, key=lambda patch: Version(patch.version))
-    return install(workspace, package, release, index.url)
+    return install(workspace, release, index.url)
+
+
+def provide_onnx(workspace: Workspace) -> Path | None:
+    """Make the package `onnx` importable in this process; return the folder that other processes need in PYTHONPATH.
+
+    Only ONNX models need it, so that it is installed at the first one. None means that it is installed next to this program.
+    Raises EnvironmentFailure if it cannot be installed.
+    """
+    folder = workspace.home / "python" / f"onnx-{sys.implementation.cache_tag}"
+    if str(folder) in sys.path:
+        return folder
+    if find_spec("onnx") is not None:
+        return None
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with workspace.locked(folder.with_suffix(".lock"), "installing onnx"):
+        if not folder.is_dir():
+            with TemporaryDirectory(dir=folder.parent) as scratch:
+                packages = Path(scratch) / "packages"
+                uv = Uv(workspace, packages, Path(scratch), index_url())
+                uv.pip("onnx", _ONNX, "--python", sys.executable, "--target", str(packages))
+                packages.rename(folder)
+    sys.path.append(str(folder))
+    invalidate_caches()
+    return folder
 
 
 @dataclass(frozen=True)
@@ -108,7 +137,7 @@ class Uv:
         """Make a virtual environment of packages and their dependencies, which uv takes from the index."""
         # The environment may be moved, because the install cache moves complete folders.
         words = ("--relocatable", "--no-project", "--no-config", "--clear", "--python", str(python), str(self.root))
-        self.run(f"Python for {name}", ["venv", *words])
+        self._run(f"Python for {name}", ["venv", *words])
         into = ("--python", str(self.root / "bin" / "python"))
         if day is not None:  # every install of the release gets the dependencies of its day
             until = date.fromisoformat(day) + _SIBLINGS
@@ -125,9 +154,9 @@ class Uv:
         # uv links files from its cache. The cache is removed with the scratch folder, so that damage to an install damages no
         # copy that others are made from, and pruning frees the space.
         options = ["--only-binary", ":all:", "--cache-dir", str(self.scratch / "cache"), "--no-progress", "--color", "never"]
-        self.run(name, ["pip", "install", *options, *words, "-r", str(self.scratch / "requirements.txt")])
+        self._run(name, ["pip", "install", *options, *words, "-r", str(self.scratch / "requirements.txt")])
 
-    def run(self, name: str, words: Sequence[str]) -> None:
+    def _run(self, name: str, words: Sequence[str]) -> None:
         task = self.workspace.progress.task(f"install {name}", total=None)
         ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
 
@@ -138,27 +167,32 @@ class Uv:
                     raise EnvironmentFailure(f"cannot install {name}: it has more than {_LARGEST_INSTALL >> 30} GiB")
                 task.describe(f"install {name}  {size >> 20} MiB")
 
-        command, stop = [uv_program(), *words], self.workspace.stop
-        env = {"UV_DEFAULT_INDEX": self.index} if self.index else {}
-        purpose = Purpose.INSTALL
         try:
             with Log(self.scratch / "uv.log") as log:
                 execution = run_logged(
-                    command, log, self.scratch, purpose=purpose, env=env, stop=stop, timeout=timeout, on_tick=watch_size
+                    [uv_program(), *words],
+                    log,
+                    self.scratch,
+                    purpose=Purpose.INSTALL,
+                    env={"UV_DEFAULT_INDEX": self.index} if self.index else {},
+                    stop=self.workspace.stop,
+                    timeout=timeout,
+                    on_tick=watch_size,
                 )
         finally:
             task.finish()
         if execution.ending is Ending.TIMED_OUT:
             raise EnvironmentFailure(f"cannot install {name}: it takes more than {timeout:.0f} s")
-        if not execution.ok:
-            reason = _reason(log.path)
-            if "No space left" in reason:
-                raise EnvironmentFailure(
-                    f"cannot install {name}: no space left on the disk of {self.workspace.toolchains}. "
-                    "`triage toolchains prune --keep 2GiB` frees some; TRIAGE_HOME selects another disk."
-                )
-            error = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
-            raise error(f"cannot install {name}: {reason}")
+        if execution.ok:
+            return
+        reason = _reason(log.path)
+        if "No space left" in reason:
+            raise EnvironmentFailure(
+                f"cannot install {name}: no space left on the disk of {self.workspace.toolchains}. "
+                "`triage toolchains prune --keep 2GiB` frees some; TRIAGE_HOME selects another disk."
+            )
+        error = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
+        raise error(f"cannot install {name}: {reason}")
 
 
 def _reason(log: Path) -> str:

@@ -21,13 +21,15 @@ from triage.toolchains.workspace import Workspace
 MANIFEST = "toolchain.json"
 USE = ".used"  # its time of change is the last use; a lock on it means that a process uses the toolchain
 PLAIN_WHEEL = Wheel()
+BUILDERS = "builders/*/[0-9]*"
+_TOOLCHAINS = "toolchains/[!.]*"
 _DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError)  # reading a manifest raises
 
 
-def folder_of(toolchains: Path, distribution: str, release: Release, packaging: Packaging = PLAIN_WHEEL) -> Path:
+def folder_of(toolchains: Path, release: Release, packaging: Packaging = PLAIN_WHEEL) -> Path:
     """Return the folder of a release: readable, and different for each content of one version."""
     mark = release.sha256[:12] if release.sha256 else "unhashed"
-    return toolchains / f"{_prefix(distribution, packaging)}-{release.version}-{mark}"
+    return toolchains / f"{_prefix(release.distribution, packaging)}-{release.version}-{mark}"
 
 
 def installed(toolchains: Path, distribution: str, packaging: Packaging = PLAIN_WHEEL) -> list[Release]:
@@ -54,7 +56,8 @@ def _manifests(toolchains: Path, distribution: str, packaging: Packaging) -> Ite
 
     for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
         with suppress(*_DAMAGED):
-            release = Release(**json.loads((folder / MANIFEST).read_text())["release"])
+            stored = json.loads((folder / MANIFEST).read_text())["release"] | {"distribution": distribution}
+            release = Release(**{name: stored[name] for name in Release.__slots__ if name in stored})
             Version(release.version)
             yield release, folder
 
@@ -119,10 +122,8 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
 def sweep(home: Path) -> None:
     """Remove what killed processes left while they installed or pruned: folders whose lock nobody holds."""
     for path in (*home.glob("toolchains/.*.*"), *home.glob("builders/*/.*.*")):
-        name, staging, _ = path.name.partition(".staging")
-        name, doomed, _ = name.partition(".doomed-")
-        if staging or doomed:
-            with suppress(OSError), _locked_now(path.with_name(f"{name}.lock")):
+        if path.suffix in (".staging", ".doomed"):
+            with suppress(OSError), _locked_now(path.with_suffix(".lock")):
                 remove_tree(path)
 
 
@@ -159,17 +160,14 @@ class StoredToolchain:
     """Whether no file is missing."""
 
 
-def stored(home: Path) -> list[StoredToolchain]:
-    """Return all toolchains in a home, least recently used first."""
-    folders = [folder for folder in home.glob("toolchains/[!.]*") if folder.is_dir()]
-    entries = [StoredToolchain(folder, _bytes(folder), _last_use(folder), is_intact(folder)) for folder in folders]
+def stored(home: Path, pattern: str = _TOOLCHAINS) -> list[StoredToolchain]:
+    """Return all toolchains in a home, or all builders for the pattern `BUILDERS`, least recently used first."""
+    entries = []
+    for folder in home.glob(pattern):
+        if folder.is_dir():
+            intact = pattern == BUILDERS or is_intact(folder)
+            entries.append(StoredToolchain(folder, bytes_below(folder), _last_use(folder), intact))
     return sorted(entries, key=lambda entry: (entry.used, entry.folder))
-
-
-def stored_builders(home: Path) -> list[StoredToolchain]:
-    """Return all folders of a home in which compilers are built, with their private clones."""
-    folders = [folder for folder in home.glob("builders/*/[0-9]*") if folder.is_dir()]
-    return [StoredToolchain(folder, _bytes(folder), _last_use(folder), intact=True) for folder in folders]
 
 
 def prune(home: Path, keep: int) -> list[StoredToolchain]:
@@ -177,7 +175,7 @@ def prune(home: Path, keep: int) -> list[StoredToolchain]:
 
     Damaged ones go first, those in use stay.
     """
-    entries = sorted([*stored(home), *stored_builders(home)], key=lambda entry: (entry.intact, entry.used))
+    entries = sorted([*stored(home), *stored(home, BUILDERS)], key=lambda entry: (entry.intact, entry.used))
     total = sum(entry.bytes for entry in entries)
     removed: list[StoredToolchain] = []
     for entry in entries:
@@ -191,26 +189,15 @@ def prune(home: Path, keep: int) -> list[StoredToolchain]:
 
 def _remove(folder: Path) -> bool:
     """Remove a folder; return whether it was there and nobody uses it."""
-    doomed = folder.with_name(f".{folder.name}.doomed-{os.getpid()}")
+    lock, doomed = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("lock", "doomed"))
     try:
-        with (
-            disk_errors(f"remove {folder}"),
-            suppress(BlockingIOError, FileNotFoundError),  # another process uses it, or has removed it
-            _locked_now(folder.with_name(f".{folder.name}.lock")),
-            _locked_now(folder / USE),
-        ):
-            folder.rename(doomed)  # gone at once for every other process, however long the deletion takes
-            return True
+        with disk_errors(f"remove {folder}"), _locked_now(lock), _locked_now(folder / USE):
+            remove_tree(doomed)
+            folder.rename(doomed)  # gone at once for every other process
+    except (BlockingIOError, FileNotFoundError):  # another process uses it, or has removed it
         return False
-    finally:
-        remove_tree(doomed)
-
-
-def _bytes(folder: Path) -> int:
-    try:
-        return sum(json.loads((folder / MANIFEST).read_text())["files"].values())
-    except _DAMAGED:
-        return bytes_below(folder)
+    remove_tree(doomed)
+    return True
 
 
 def bytes_below(folder: Path) -> int:

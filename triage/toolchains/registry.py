@@ -9,11 +9,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler
+from triage.compilers.base import Compiler, Packaging
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from triage.toolchains.sources.wheels import Wheels
 
 _FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
+_DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 
 
 def parse_rev(text: str) -> tuple[str, str]:
@@ -56,17 +56,27 @@ def parse_rev(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ToolchainRef:
-    """A revision and where its compiler comes from: a release, a path, or a function."""
+    """A revision and where its compiler comes from: a wheel, a path, or a function."""
 
     family: str
     revision: Revision
     release: Release | None = None
+    """The release or nightly."""
     path: Path | None = None
     """An installed compiler: a folder, or the binary."""
     bring: Callable[..., Path] | None = field(default=None, compare=False)
-    """Obtains the compiler, which may take long. With the name of a package, it obtains that package of the same revision.
-    Raises EnvironmentFailure.
+    """Obtains the compiler of a commit, which may take long. With the name of a package, it obtains that package of the same
+    revision. Raises EnvironmentFailure.
     """
+
+    @property
+    def is_release(self) -> bool:
+        """Whether the package index has it, perhaps as a pre-release."""
+        return self.release is not None and not self.release.nightly
+
+    @property
+    def is_nightly(self) -> bool:
+        return self.release is not None and self.release.nightly
 
 
 class ToolchainRegistry:
@@ -91,7 +101,7 @@ class ToolchainRegistry:
         sweep(home)
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """Return the family's stable releases that were not yanked, oldest first; without a network the installed ones."""
+        """Return the family's stable releases, oldest first; without a network the installed ones."""
         compiler = self._compiler(family)
         try:
             releases = self._listed(compiler)
@@ -100,7 +110,7 @@ class ToolchainRegistry:
             if not releases:
                 raise
             self.workspace.progress.note(f"{error}\nusing only the {len(releases)} installed releases")
-        return tuple(_ref(family, release) for release in releases if not (release.prerelease or release.yanked))
+        return tuple(_ref(family, release) for release in releases if release.is_stable)
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's nightlies, oldest first.
@@ -109,7 +119,7 @@ class ToolchainRegistry:
             BadInput: the family has none.
             EnvironmentFailure: their page cannot be read and never was.
         """
-        return tuple(self._nightly_ref(family, revision) for revision in self._nightlies_of(family).revisions())
+        return tuple(_ref(family, release) for release in self._nightlies_of(family).listed().values())
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's installed releases, oldest first. Uses no network."""
@@ -131,7 +141,7 @@ class ToolchainRegistry:
         from packaging.version import Version
 
         ref = self.resolve(text, family)
-        if ref.release is None:
+        if not ref.is_release:
             raise BadInput(f"{text!r} is not a release; both ends of a range of releases must be")
         return Version(ref.revision.name)
 
@@ -158,7 +168,7 @@ class ToolchainRegistry:
                     raise EnvironmentFailure(f"the package index has only {len(releases)} releases of {family}")
                 return releases[-1 - back]
             case "nightly", day:
-                return self._nightly_ref(family, self._nightlies_of(family).of_day(day))
+                return self._nightly_of_day(family, day)
             case _, version:
                 return self._at_version(family, version)
 
@@ -167,15 +177,18 @@ class ToolchainRegistry:
 
         compiler, wanted = self._compiler(family), Version(version)
         # Installs come first: they need no network, and asking the index takes longer than a small compile.
-        release = installed_release(self.workspace.toolchains, compiler.distribution, version, compiler.packaging)
-        if release is not None:
-            return _ref(family, release)
+        for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):  # nightlies are plain wheels
+            if release := installed_release(self.workspace.toolchains, compiler.distribution, version, packaging):
+                return _ref(family, release)
         listed = self._listed(compiler)
         for release in listed:
             if Version(release.version) == wanted:
                 return _ref(family, release)
-        if (nightly := self._nightly_at(family, version)) is not None:
-            return nightly
+        if wanted.is_prerelease:  # perhaps a nightly, as reports name it
+            try:
+                return next(ref for ref in self.nightlies(family) if ref.revision.name == version)
+            except (BadInput, EnvironmentFailure, StopIteration):
+                pass
         stable = [release.version for release in listed if not release.prerelease]
         after = bisect_left(stable, wanted, key=Version)
         near = stable[max(0, min(after - 2, len(stable) - 3)) :][:3]
@@ -183,16 +196,17 @@ class ToolchainRegistry:
             f"{compiler.distribution} has no release {version} for this platform; the nearest are {', '.join(near) or 'none'}"
         )
 
-    def _nightly_at(self, family: str, version: str) -> ToolchainRef | None:
-        """Return the nightly of a version, as reports name it, if the family has such a one."""
-        from packaging.version import Version
-
-        if Version(version).is_prerelease:
-            try:
-                return next((ref for ref in self.nightlies(family) if ref.revision.name == version), None)
-            except (BadInput, EnvironmentFailure):
-                pass
-        return None
+    def _nightly_of_day(self, family: str, day: str) -> ToolchainRef:
+        """Return the newest nightly of a day, `2025-06-04` or `20250604`, or of all days for `latest`."""
+        parts = _DAY.fullmatch(day)
+        if parts is None and day != "latest":
+            raise BadInput(f"'nightly:{day}' names no day: write nightly:2025-06-04 or nightly:latest")
+        wanted = "-".join(parts.groups()) if parts else "9999"
+        older = [ref for ref in self.nightlies(family) if ref.revision.date and ref.revision.date <= wanted]
+        if not older or (parts and older[-1].revision.date != wanted):
+            near = f"; the newest before it is of {older[-1].revision.date}" if older else ""
+            raise EnvironmentFailure(f"{self._nightlies_of(family).page} has no nightly of {day}{near}")
+        return older[-1]
 
     def _nightlies_of(self, family: str) -> Wheels:
         """Return the nightlies of the project file in the current folder, or of the shipped one."""
@@ -204,9 +218,6 @@ class ToolchainRegistry:
                 raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
             self._nightlies[family] = project.nightlies.of(self.workspace, project.distribution)
         return self._nightlies[family]
-
-    def _nightly_ref(self, family: str, revision: Revision) -> ToolchainRef:
-        return ToolchainRef(family, revision, bring=partial(self._nightlies_of(family).obtain_version, revision.name))
 
     def _installed(self, compiler: Compiler) -> Sequence[Release]:
         return installed(self.workspace.toolchains, compiler.distribution, compiler.packaging)
@@ -240,22 +251,12 @@ class ToolchainRegistry:
         if key not in self._companions:
             ref = self.ref_of(toolchain)
             if ref is not None and ref.release is not None:
-                root = self._companion(ref.release, toolchain.family, package)
+                root = install_companion(self.workspace, package, ref.release.version, self._index_of(ref))
             else:
                 root = ref.bring(package) if ref is not None and ref.bring else toolchain.root
             self._keep(root)
             self._companions[key] = root
         return self._companions[key]
-
-    def _companion(self, release: Release, family: str, package: str) -> Path:
-        try:
-            return install_companion(self.workspace, package, release.version, self.index)
-        except EnvironmentFailure:
-            # An installed nightly looks like a pre-release of the index.
-            nightly = self._nightly_at(family, release.version)
-            if nightly is None or nightly.bring is None:
-                raise
-            return nightly.bring(package)
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
         """Return the toolchain, installed if it is missing. EnvironmentFailure when it cannot be obtained or does not run."""
@@ -288,12 +289,11 @@ class ToolchainRegistry:
     def python_roots(self, family: str) -> list[Path]:
         """Return the folders of installed releases whose Python modules this interpreter can import, newest first."""
         own = ".".join(map(str, sys.version_info[:2]))
-        compiler = self._compiler(family)
-        releases = [release for release in reversed(self._installed(compiler)) if release.python == own]
-        return [folder_of(self.workspace.toolchains, compiler.distribution, release) for release in releases]
+        releases = [release for release in reversed(self._installed(self._compiler(family))) if release.python == own]
+        return [folder_of(self.workspace.toolchains, release) for release in releases]
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """The dialects that a toolchain knows. Not cached."""
+        """Return the dialects that a toolchain knows. Not cached."""
         ir = self._compiler(toolchain.family).ir
         return ir.dialects(toolchain) if ir else frozenset()
 
@@ -310,12 +310,9 @@ class ToolchainRegistry:
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Whether obtaining needs no download."""
-        if ref.bring is not None:
-            return False
         if ref.release is None:
-            return True
-        compiler = self._compiler(ref.family)
-        return is_intact(folder_of(self.workspace.toolchains, compiler.distribution, ref.release, compiler.packaging))
+            return ref.bring is None
+        return is_intact(folder_of(self.workspace.toolchains, ref.release, self._packaging_of(ref)))
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
@@ -344,8 +341,15 @@ class ToolchainRegistry:
         if ref.release is not None:
             if (reason := compiler.unsupported(ref.release.version)) is not None:
                 raise Unobtainable(reason)
-            return install(self.workspace, compiler.distribution, ref.release, self.index.url, compiler.packaging)
+            return install(self.workspace, ref.release, self._index_of(ref).url, self._packaging_of(ref))
         return ref.bring() if ref.bring else ref.path or Path()
+
+    def _index_of(self, ref: ToolchainRef) -> Index:
+        return self._nightlies_of(ref.family).index if ref.is_nightly else self.index
+
+    def _packaging_of(self, ref: ToolchainRef) -> Packaging:
+        """Return how a wheel is installed: a nightly plain, because its page does not have its dependencies."""
+        return PLAIN_WHEEL if ref.is_nightly else self._compiler(ref.family).packaging
 
     def _compiler(self, family: str) -> Compiler:
         if family not in self._compilers:

@@ -52,16 +52,14 @@ def unusable(url: str, reason: str) -> EnvironmentFailure:
 
 def status_of(response: requests.Response) -> str:
     """Return the status of an answer in words, with the server's own message if the answer is JSON and has one."""
-    try:
-        content = response.json()
-    except (ValueError, RecursionError):
-        content = None
-    message = f": {str(content['message'])[:200]}" if isinstance(content, dict) and "message" in content else ""
+    text = f"{response.status_code} {response.reason}"
+    with suppress(ValueError, RecursionError, TypeError, LookupError):
+        text += f": {str(response.json()['message'])[:200]}"
     if response.headers.get("X-RateLimit-Remaining") == "0":
         with suppress(ValueError, OverflowError, OSError):
-            reset = datetime.fromtimestamp(int(str(response.headers.get("X-RateLimit-Reset")))).astimezone()
-            message += f"; the limit ends on {reset:%Y-%m-%d at %H:%M %z}"
-    return f"{response.status_code} {response.reason}{message}"
+            reset = datetime.fromtimestamp(int(response.headers.get("X-RateLimit-Reset", ""))).astimezone()
+            text += f"; the limit ends on {reset:%Y-%m-%d at %H:%M %z}"
+    return text
 
 
 class Web:

@@ -1,4 +1,4 @@
-"""The home folder's state (small facts that save time), its locks, its threads, and the durations of earlier installs."""
+"""The home folder at work: its state (small facts that save time), its locks and its threads."""
 
 from __future__ import annotations
 
@@ -11,42 +11,40 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from statistics import median
 from typing import IO, Any
 
-from triage.model.errors import EnvironmentFailure, Interrupted
+from triage.model.errors import EnvironmentFailure
 from triage.model.execution import is_number
 from triage.model.progress import Progress
 from triage.toolchains.home import disk_errors, lock_file, write_whole
 
-_REMEMBERED = 15  # timings a kind: the network and the compiler cache change
+_REMEMBERED = 15  # durations of a kind: the network and the compiler cache change
 
 
+@dataclass(frozen=True)
 class StateSection:
     """JSON values of one kind, each in a file that is written whole. They are only a cache: a damaged one counts as missing."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    folder: Path
 
     def get(self, key: str) -> Any | None:
-        with disk_errors(f"read {self._folder}"), suppress(FileNotFoundError, ValueError, RecursionError):
+        with disk_errors(f"read {self.folder}"), suppress(FileNotFoundError, ValueError, RecursionError):
             checksum, _, text = self._file(key).read_text("utf-8").partition(" ")
             if checksum == _checksum(text):
-                stored, value = json.loads(text)
-                return value if stored == key else None
+                return json.loads(text)[1]
         return None
 
     def put(self, key: str, value: Any) -> None:
         """Set the value of a key to any JSON value."""
         text = json.dumps([key, value])
-        with disk_errors(f"write {self._folder}"):
+        with disk_errors(f"write {self.folder}"):
             write_whole(self._file(key), f"{_checksum(text)} {text}")
 
     def _file(self, key: str) -> Path:
-        return self._folder / f"{blake2b(key.encode('utf-8', 'replace'), digest_size=12).hexdigest()}.json"
+        return self.folder / f"{blake2b(key.encode('utf-8', 'replace'), digest_size=12).hexdigest()}.json"
 
 
 def _checksum(text: str) -> str:
@@ -70,11 +68,6 @@ class Workspace:
         """Return the stored values of a kind."""
         return StateSection(self.home / "state" / kind.replace(" ", "-"))
 
-    @cached_property
-    def costs(self) -> CostModel:
-        """How long obtaining toolchains took so far."""
-        return CostModel(self.state("costs"))
-
     def locked(self, path: Path, what: str) -> IO[bytes]:
         """Lock a file in a `with` block. Another process may have it for long. Interrupted when `stop` is set meanwhile."""
         return lock_file(path, fcntl.LOCK_EX, self.stop, lambda: self.progress.note(f"waiting for another process: {what}"))
@@ -91,18 +84,6 @@ class Workspace:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def pause(self, seconds: float) -> None:
-        """Wait. Interrupted when `stop` is set."""
-        if self.stop.wait(seconds):
-            raise Interrupted("stopped")
-
-
-class CostModel:
-    """Past durations by kind, to estimate the next ones. Failures to read or write them are ignored."""
-
-    def __init__(self, timings: StateSection) -> None:
-        self._timings = timings
-
     def seconds(self, kind: str, default: float) -> float:
         """Return the median of the past durations of this kind, or `default` before there are any."""
         return median(self._past(kind) or [default])
@@ -114,9 +95,9 @@ class CostModel:
         yield
         past = [*self._past(kind), round(time.monotonic() - begun, 3)]
         with suppress(EnvironmentFailure):
-            self._timings.put(kind, past[-_REMEMBERED:])
+            self.state("costs").put(kind, past[-_REMEMBERED:])
 
     def _past(self, kind: str) -> list[float]:
         with suppress(EnvironmentFailure, TypeError):  # TypeError: stored by another version of the program
-            return [float(value) for value in self._timings.get(kind) or () if is_number(value) and value >= 0]
+            return [value for value in self.state("costs").get(kind) or () if is_number(value) and value >= 0]
         return []

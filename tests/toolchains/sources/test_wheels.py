@@ -58,7 +58,7 @@ def timeline(history: History) -> Timeline:
 
 @pytest.fixture
 def nightlies(workspace: Workspace, server: LoopbackIndex) -> Wheels:
-    return Wheels(workspace, "nightlies", NAME, ["iree-{version}"], Index(workspace, page(server), is_page=True))
+    return Wheels(workspace, NAME, ["iree-{version}"], Index(workspace, page(server), is_page=True, nightly=True))
 
 
 def page(server: LoopbackIndex) -> str:
@@ -105,7 +105,11 @@ def registry(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_nightly_is_found_by_its_day_and_installed(registry: ToolchainRegistry, text: str) -> None:
     ref = registry.resolve(text, "iree")
     assert (ref.revision.name, ref.revision.date) == ("3.5.0rc20250603", "2025-06-03")
-    assert (ref.bring() / PROGRAM).read_bytes() == b"\x7fELF 20250603"
+    with pytest.raises(EnvironmentFailure):  # it is not a compiler
+        registry.obtain(ref)
+    [program] = registry.home.glob(f"toolchains/*/{PROGRAM}")
+    assert program.read_bytes() == b"\x7fELF 20250603"
+    assert registry.resolve("3.5.0rc20250603", "iree").is_nightly
 
 
 def test_a_day_without_a_nightly_gets_the_nearest_before(registry: ToolchainRegistry) -> None:
@@ -113,11 +117,11 @@ def test_a_day_without_a_nightly_gets_the_nearest_before(registry: ToolchainRegi
         registry.resolve("nightly:2025-07-01", "iree")
 
 
-def test_a_nightly_has_its_own_runtime(registry: ToolchainRegistry, server: LoopbackIndex) -> None:
+def test_a_nightly_has_its_own_runtime(nightlies: Wheels, timeline: Timeline, server: LoopbackIndex) -> None:
     for day in ("20250602", "20250603"):
         make_wheel(server.folder / "wheels", f"3.5.0rc{day}", distribution="iree-base-runtime")
     publish(server.folder)
-    ref = registry.resolve("3.5.0rc20250603", "iree")  # as reports name it
-    assert ref.bring("iree-base-runtime").name.startswith("iree-base-runtime-3.5.0rc20250603-")
+    _, first, *_, last = nightlies.offers(timeline, range(5))
+    assert nightlies.obtain(first, "iree-base-runtime").name.startswith("iree-base-runtime-3.5.0rc20250602-")
     with pytest.raises(Unobtainable, match=r"no iree-base-runtime 3\.5\.0rc20250604"):
-        registry.resolve("nightly:latest", "iree").bring("iree-base-runtime")
+        nightlies.obtain(last, "iree-base-runtime")

@@ -32,7 +32,7 @@ _JSON = "application/vnd.github+json"
 _PAGE_SIZE = 100
 _MAX_PAGES = 500
 _BEFORE = timedelta(hours=6)  # clocks differ
-_DEFAULT_SECONDS = 25.0  # of a download and an install, until there are timings
+_SECONDS = 25.0  # of a download and an install
 # What zipfile raises for archives that are cut off or changed.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError)
 
@@ -100,22 +100,21 @@ class CommitArtifacts:
         self._distribution = distribution
         self._settings = settings
         self._api = (settings.api or os.environ.get("GITHUB_API_URL") or PUBLIC_API).rstrip("/")
+        self._url = f"{self._api}/repos/{slug}/actions/artifacts"
         self._token = token_for(self._api, os.environ)
         self._web = Web(workspace, self._token)
-        self._kind = f"artifacts:{slug}"
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return one for each commit that has artifacts. Commits whose artifacts are expired are untestable."""
         if not indices:
             return ()
         oldest = min(datetime.fromisoformat(timeline.commits[index].date) for index in indices)
-        found: dict[str, list[WorkflowArtifact]] = {timeline.commits[index].sha: [] for index in indices}
+        found: dict[str, list[WorkflowArtifact]] = {}
         for artifact in self.listed(oldest - _BEFORE):
-            if (run := artifact.workflow_run) and run.head_sha in found and run.head_repository_id == run.repository_id:
-                found[run.head_sha].append(artifact)
-        return [
-            self._offer(timeline, index, artifacts) for index in indices if (artifacts := found[timeline.commits[index].sha])
-        ]
+            if (run := artifact.workflow_run) and run.head_repository_id == run.repository_id:
+                found.setdefault(run.head_sha, []).append(artifact)
+        built = ((index, found.get(timeline.commits[index].sha)) for index in indices)
+        return [self._offer(timeline, index, artifacts) for index, artifacts in built if artifacts]
 
     def obtain(self, offer: Offer, package: str | None = None) -> Path:
         if offer.untestable is not None:
@@ -123,13 +122,12 @@ class CommitArtifacts:
         name = f"{self._settings.artifact} of {offer.revision.name[:10]}"
 
         def fill(root: Path, scratch: Path) -> None:
-            with self._workspace.costs.timing(self._kind):
-                archive = scratch / "artifact.zip"
-                self._download(offer.item, archive, name)
-                release = self._extract(archive, scratch, name, package)
-                archive.unlink()
-                requirement = f"{package or self._distribution} @ {(scratch / release.wheel).as_uri()}"
-                Uv(self._workspace, root, scratch).unpack(name, requirement, release.python)
+            archive = scratch / "artifact.zip"
+            self._download(offer.item, archive, name)
+            release = self._extract(archive, scratch, name, package)
+            archive.unlink()
+            requirement = f"{release.distribution} @ {(scratch / release.wheel).as_uri()}"
+            Uv(self._workspace, root, scratch).unpack(name, requirement, release.python)
 
         folder = self._folder(offer.item).name
         return fill_folder(self._workspace, f"{folder}-{package}" if package else folder, name, fill)
@@ -141,11 +139,9 @@ class CommitArtifacts:
         """Return the offer of the newest artifact that is installed or can be downloaded."""
         now = datetime.now(UTC)
         for artifact in artifacts:
-            if is_intact(self._folder(str(artifact.id))):
-                return commit_offer(self.name, timeline, index, 0.0, str(artifact.id))
-            if not artifact.expired and (artifact.expires_at is None or artifact.expires_at > now):
-                seconds = self._workspace.costs.seconds(self._kind, _DEFAULT_SECONDS)
-                return commit_offer(self.name, timeline, index, seconds, str(artifact.id))
+            is_installed = is_intact(self._folder(str(artifact.id)))
+            if is_installed or not (artifact.expired or (artifact.expires_at and artifact.expires_at <= now)):
+                return commit_offer(self.name, timeline, index, 0.0 if is_installed else _SECONDS, str(artifact.id))
         when = artifacts[0].expires_at
         reason = f"its {self._settings.artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
         return commit_offer(self.name, timeline, index, 0.0, "", reason)
@@ -153,21 +149,10 @@ class CommitArtifacts:
     def listed(self, since: datetime) -> Iterator[WorkflowArtifact]:
         """Yield the artifacts that were made since a time, the newest first. EnvironmentFailure when they cannot be listed."""
         name, branch = self._settings.artifact, self._settings.branch
-        url = f"{self._api}/repos/{self._slug}/actions/artifacts"
         task = self._workspace.progress.task("list artifacts")
         try:
             for number in range(1, _MAX_PAGES + 1):
-                answer = self._web.get(url, {"name": name, "per_page": _PAGE_SIZE, "page": number}, accept=_JSON)
-                if answer.status_code == 401:
-                    raise EnvironmentFailure(f"{host_of(self._api)} rejects the token in GITHUB_TOKEN or GH_TOKEN")
-                if answer.status_code != 200:
-                    found = status_of(answer)
-                    raise EnvironmentFailure(f"cannot list the artifacts of {self._slug}: {host_of(url)} answered {found}")
-                try:
-                    page = ArtifactsPage.model_validate_json(answer.content)
-                except ValidationError as error:
-                    reason = " ".join(str(error).splitlines()[1:3])
-                    raise unusable(self._api, f"it is not a list of artifacts: {reason}") from error
+                page = self._page(number)
                 for artifact in page.artifacts:
                     run = artifact.workflow_run
                     if artifact.name == name and (branch is None or (run and run.head_branch == branch)):
@@ -179,13 +164,26 @@ class CommitArtifacts:
         finally:
             task.finish()
 
+    def _page(self, number: int) -> ArtifactsPage:
+        query: dict[str, str | int] = {"name": self._settings.artifact, "per_page": _PAGE_SIZE, "page": number}
+        answer, host = self._web.get(self._url, query, accept=_JSON), host_of(self._api)
+        if answer.status_code == 401:
+            raise EnvironmentFailure(f"{host} rejects the token in GITHUB_TOKEN or GH_TOKEN")
+        if answer.status_code != 200:
+            raise EnvironmentFailure(f"cannot list the artifacts of {self._slug}: {host} answered {status_of(answer)}")
+        try:
+            return ArtifactsPage.model_validate_json(answer.content)
+        except ValidationError as error:
+            reason = " ".join(str(error).splitlines()[1:3])
+            raise unusable(self._api, f"it is not a list of artifacts: {reason}") from error
+
     def _download(self, artifact: str, target: Path, name: str) -> None:
         """Download an artifact's zip archive. Unobtainable when it expired, EnvironmentFailure without permission."""
         if self._token is None:
             raise EnvironmentFailure(
                 f"{host_of(self._api)} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)"
             )
-        self._web.download(f"{self._api}/repos/{self._slug}/actions/artifacts/{int(artifact)}/zip", target, name)
+        self._web.download(f"{self._url}/{int(artifact)}/zip", target, name)
 
     def _extract(self, archive: Path, scratch: Path, name: str, package: str | None) -> Release:
         """Extract the wheel for this platform: the compiler's, or that of another package."""
@@ -212,9 +210,7 @@ def token_for(api: str, env: Mapping[str, str]) -> str | None:
     A project file can name any API. Therefore GITHUB_TOKEN goes only to GitHub itself and to the server of GITHUB_API_URL;
     others get GH_ENTERPRISE_TOKEN.
     """
-    host = urlsplit(api).netloc
-    if host in (urlsplit(PUBLIC_API).netloc, urlsplit(env.get("GITHUB_API_URL", "")).netloc):
-        names = ("GITHUB_TOKEN", "GH_TOKEN")
-    else:
-        names = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+    trusted = (urlsplit(PUBLIC_API).netloc, urlsplit(env.get("GITHUB_API_URL", "")).netloc)
+    is_trusted = urlsplit(api).netloc in trusted
+    names = ("GITHUB_TOKEN", "GH_TOKEN") if is_trusted else ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
     return next((env[name] for name in names if env.get(name)), None)

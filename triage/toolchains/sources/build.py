@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 
 from pydantic import Field
@@ -31,7 +32,6 @@ _FIRST_SECONDS = 3600.0  # of a build in an empty folder, until there are timing
 _NEXT_SECONDS = 600.0
 # Texts in a log that show that the machine, not the commit, made the build fail.
 _MACHINE_ERRORS = ("No space left on device", "Cannot allocate memory", "out of memory", "Killed signal terminated program")
-_MAX_BUILDERS = 64
 
 
 class BuildSection(SourceSection):
@@ -45,11 +45,6 @@ class BuildSection(SourceSection):
 
     def open(self, context: SourceContext) -> SourceBuilds:
         return SourceBuilds(context.workspace, context.repository, context.project, self)
-
-    def digest(self) -> str:
-        """A digest that differs between two ways to build the same commit."""
-        steps = json.dumps([self.configure, self.commands, self.submodules, sorted(self.env.items())])
-        return blake2b(steps.encode(), digest_size=4).hexdigest()
 
 
 class SourceBuilds:
@@ -68,12 +63,14 @@ class SourceBuilds:
         self._project = project
         self._steps = steps
         self._failures = workspace.state("failed builds")
-        self._builders = workspace.home / "builders" / blake2b(str(repository.common_dir).encode(), digest_size=6).hexdigest()
+        self._builders = workspace.home / "builders" / _digest(str(repository.common_dir), 6)
+        # Two ways to build a commit give two toolchains.
+        self._way = _digest(json.dumps([steps.configure, steps.commands, steps.submodules, sorted(steps.env.items())]), 4)
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return one for each commit. Those whose build failed before are untestable."""
         is_used = any(self._builders.glob("*/build/*"))
-        seconds = self._workspace.costs.seconds(self._kind(is_used), _NEXT_SECONDS if is_used else _FIRST_SECONDS)
+        seconds = self._workspace.seconds(self._kind(is_used), _NEXT_SECONDS if is_used else _FIRST_SECONDS)
         offers = []
         for index in indices:
             sha = timeline.commits[index].sha
@@ -103,7 +100,7 @@ class SourceBuilds:
         return f"builds:{self._project}:{'next' if is_used else 'first'}"
 
     def _folder_name(self, sha: str) -> str:
-        return f"build-{self._project}-{sha[:16]}-{self._steps.digest()}"
+        return f"build-{self._project}-{sha[:16]}-{self._way}"
 
     def _log(self, sha: str) -> Path:
         return self._workspace.home / "logs" / f"{self._folder_name(sha)}.log"
@@ -115,11 +112,12 @@ class SourceBuilds:
 
     def _fill(self, root: Path, sha: str) -> None:
         with Log(self._log(sha)) as log, self._builder() as folder:
-            source, build = folder / "source", folder / "build"
-            Checkout(source, self._repository, log, self._workspace.stop).check_out(sha, submodules=self._steps.submodules)
+            build = folder / "build"
+            checkout = Checkout(folder / "source", self._repository, log, self._workspace.stop)
+            checkout.check_out(sha, submodules=self._steps.submodules)
             env = self._environment(folder, root, sha)
             is_used = any(build.iterdir())
-            with self._workspace.costs.timing(self._kind(is_used)):
+            with self._workspace.timing(self._kind(is_used)):
                 reason = self._run(folder, root, log, env)
                 if reason is not None and is_used:
                     # Files of earlier commits in the build folder can break the build of a good commit.
@@ -138,11 +136,10 @@ class SourceBuilds:
 
     def _run(self, folder: Path, root: Path, log: Log, env: Mapping[str, str | None]) -> str | None:
         """Run the commands. Return why the build failed, or None."""
-        deadline = time.monotonic() + self._steps.timeout
+        deadline, stop = time.monotonic() + self._steps.timeout, self._workspace.stop
         for command in (*self._steps.configure, *self._steps.commands):
             log.write(f"\n$ {command}\n".encode())
             shell, left = ["sh", "-c", command], max(deadline - time.monotonic(), 0.0)
-            stop = self._workspace.stop
             execution = run_logged(shell, log, folder / "source", purpose=Purpose.BUILD, env=env, stop=stop, timeout=left)
             if execution.ending is Ending.TIMED_OUT:
                 # The time depends on the machine: the build may succeed another day or elsewhere.
@@ -189,23 +186,21 @@ class SourceBuilds:
         """
         with disk_errors("create a builder"):
             self._builders.mkdir(parents=True, exist_ok=True)
-            for number in range(_MAX_BUILDERS):
-                folder = self._builders / str(number)
-                with self._workspace.locked(folder.with_name(f".{number}.lock"), f"the builder {folder}"):  # as pruning does
-                    folder.mkdir(exist_ok=True)
-                    try:
-                        lock = lock_file(folder / USE, fcntl.LOCK_EX | fcntl.LOCK_NB, self._workspace.stop)
-                    except BlockingIOError:
-                        continue
+            for folder in (self._builders / str(number) for number in count()):
+                try:  # pruning needs the same lock
+                    mark, now = folder.with_name(f".{folder.name}.lock"), fcntl.LOCK_EX | fcntl.LOCK_NB
+                    lock = lock_file(mark, now, self._workspace.stop)
+                except BlockingIOError:
+                    continue
                 with lock:
-                    os.utime(folder / USE)
                     busy, build, temporary = folder / ".busy", folder / "build", folder / "tmp"
                     if busy.exists():
                         kill_all_with("TRIAGE_BUILD", str(build))
                         remove_tree(build)
                     remove_tree(temporary)
-                    build.mkdir(exist_ok=True)
-                    temporary.mkdir()
+                    for each in (build, temporary):
+                        each.mkdir(parents=True, exist_ok=True)
+                    (folder / USE).touch()
                     busy.touch()
                     try:
                         yield folder
@@ -216,7 +211,10 @@ class SourceBuilds:
                         remove_tree(temporary)
                     busy.unlink()  # stays after any other error: the state of the build folder is unknown then
                     return
-        raise EnvironmentFailure(f"all {_MAX_BUILDERS} builders of {self._repository.path} are in use")
+
+
+def _digest(text: str, size: int) -> str:
+    return blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 def _check_library_paths(root: Path, builder: Path) -> None:
@@ -225,16 +223,16 @@ def _check_library_paths(root: Path, builder: Path) -> None:
     The next build replaces them, so that results would be those of another commit.
     """
     for path in sorted(root.rglob("*")):
-        inside = [folder for folder in _library_paths(path) if Path(folder).is_relative_to(builder)]
-        if inside:
-            raise EnvironmentFailure(
-                f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({inside[0]}), which "
-                "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
-            )
+        for text in _library_paths(path):
+            if any(Path(folder).is_relative_to(builder) for folder in text.split(":")):
+                raise EnvironmentFailure(
+                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({text}), which "
+                    "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
+                )
 
 
 def _library_paths(path: Path) -> list[str]:
-    """Return the folders in RPATH and RUNPATH of an ELF binary, or nothing for another file."""
+    """Return RPATH and RUNPATH of an ELF binary, or nothing for another file."""
     from elftools.common.exceptions import ELFError
     from elftools.construct import ConstructError
     from elftools.elf.dynamic import DynamicSegment
@@ -243,8 +241,7 @@ def _library_paths(path: Path) -> list[str]:
     try:
         with path.open("rb") as source:
             segments = [segment for segment in ELFFile(source).iter_segments() if isinstance(segment, DynamicSegment)]
-            tags = [tag for segment in segments for tag in segment.iter_tags()]
-            paths = [getattr(tag, name) for tag in tags for name in ("rpath", "runpath") if hasattr(tag, name)]
+            tags = [vars(tag) for segment in segments for tag in segment.iter_tags()]
+            return [tag[name] for tag in tags for name in ("rpath", "runpath") if name in tag]
     except (ELFError, ConstructError, AttributeError, OSError, ValueError):
         return []
-    return [folder for text in paths for folder in text.split(":") if folder]

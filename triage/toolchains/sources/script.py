@@ -50,13 +50,12 @@ class ScriptedToolchains:
         self._workspace = workspace
         self._settings = settings
         self._folder = folder
-        self._kind = f"command:{settings.run}"
         self._state = workspace.state("printed paths")
         self._digest = _digest(settings, folder)
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return one for each commit: only running the script shows whether it has a toolchain."""
-        seconds = self._workspace.costs.seconds(self._kind, _DEFAULT_SECONDS)
+        seconds = self._workspace.seconds(f"command:{self._settings.run}", _DEFAULT_SECONDS)
         here = {sha for sha, (path, _) in self._printed().items() if Path(path).exists()}
         shas = ((index, timeline.commits[index].sha) for index in indices)
         return [commit_offer(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
@@ -69,7 +68,7 @@ class ScriptedToolchains:
         log_path = self._workspace.home / "logs" / f"command-{sha[:16]}.log"
         with disk_errors("write the log of the command"):
             log_path.parent.mkdir(parents=True, exist_ok=True)
-            with Log(log_path) as log, self._workspace.costs.timing(self._kind):
+            with Log(log_path) as log, self._workspace.timing(f"command:{self._settings.run}"):
                 found = self._run(sha, log)
         stamp, known = _stamp(found), self._printed()
         for other, (path, other_stamp) in known.items():

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from triage.git_history import CommitPosition, Timeline
 from triage.git_history.refs import day_in, tags_for
-from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
+from triage.model.errors import BadInput, Unobtainable
 from triage.model.revision import Revision
 from triage.recipes.mapping import Text
 from triage.toolchains.index import Index, Release
@@ -26,9 +26,8 @@ from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, 
 from triage.toolchains.web import without_password
 from triage.toolchains.workspace import Workspace
 
-_SECONDS = 15.0  # of a download and an install, until there are timings
+_SECONDS = 15.0  # of a download and an install
 _STAMP = re.compile(r"(?<!\d)(20\d{12})(?!\d)")
-_DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 
 
 class ReleasesSection(SourceSection):
@@ -41,7 +40,7 @@ class ReleasesSection(SourceSection):
         return True
 
     def open(self, context: SourceContext) -> Wheels:
-        return Wheels(context.workspace, "releases", context.distribution or "", self.tags, Index(context.workspace))
+        return Wheels(context.workspace, context.distribution or "", self.tags, Index(context.workspace))
 
 
 class NightliesSection(SourceSection):
@@ -67,29 +66,29 @@ class NightliesSection(SourceSection):
 
     def of(self, workspace: Workspace, distribution: str | None) -> Wheels:
         """Return the source for a project whose wheels have this name."""
-        index = Index(workspace, self.index or self.find_links, is_page=self.index is None)
-        return Wheels(workspace, "nightlies", self.distribution or distribution or "", self.tags, index)
+        index = Index(workspace, self.index or self.find_links, is_page=self.index is None, nightly=True)
+        return Wheels(workspace, self.distribution or distribution or "", self.tags, index)
 
 
 class Wheels:
     """The releases or nightlies of a package."""
 
-    def __init__(self, workspace: Workspace, name: str, distribution: str, tags: Sequence[str], index: Index) -> None:
-        """name: `releases` or `nightlies`; tags: patterns such as `v{version}`."""
-        self.name = name
+    def __init__(self, workspace: Workspace, distribution: str, tags: Sequence[str], index: Index) -> None:
+        """`tags`: patterns such as `v{version}`."""
+        self.name = "nightlies" if index.nightly else "releases"
+        self.index = index
+        self.page = without_password(index.url)
         self._workspace = workspace
         self._distribution = distribution
         self._tags = tags
-        self._index = index
-        self._kind = f"{name}:{distribution}"
 
     def listed(self) -> Mapping[str, Release]:
-        """Return the wheels for this platform by version, oldest first, of releases the stable ones that were not yanked.
+        """Return the wheels for this platform by version, oldest first, of releases only the stable ones.
 
         EnvironmentFailure when they cannot be listed and never were.
         """
-        every, is_all = self._index.releases(self._distribution), self.name == "nightlies"
-        return {one.version: one for one in every if is_all or not (one.prerelease or one.yanked)}
+        every = self.index.releases(self._distribution)
+        return {one.version: one for one in every if one.nightly or one.is_stable}
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return the wheels whose commit is in the range. That of a branch is placed where the branch left the timeline."""
@@ -98,52 +97,20 @@ class Wheels:
             position = self._position(version, timeline)
             if position is None or position.index not in indices:
                 continue
-            is_installed = is_intact(folder_of(self._workspace.toolchains, self._distribution, release))
-            seconds = 0.0 if is_installed else self._workspace.costs.seconds(self._kind, _SECONDS)
             commit = timeline.commits[position.index]
             day = day_in(version) or release.date or commit.date[:10]
             revision = Revision(version, position.sha or None, day, commit.subject if position.exact else None)
+            seconds = 0.0 if is_intact(folder_of(self._workspace.toolchains, release)) else _SECONDS
             offers.append(Offer(self.name, revision, position, seconds, version))
         return sorted(offers, key=lambda offer: (offer.position.index, Version(offer.item)))
 
     def obtain(self, offer: Offer, package: str | None = None) -> Path:
-        return self.obtain_version(offer.item, package)
-
-    def obtain_version(self, version: str, package: str | None = None) -> Path:
-        """Return the folder of a version, or of another package of it. Errors as of `obtain`."""
         if package is not None:
-            return install_companion(self._workspace, package, version, self._index)
-        release = self.listed().get(version)
+            return install_companion(self._workspace, package, offer.item, self.index)
+        release = self.listed().get(offer.item)
         if release is None:
-            where = without_password(self._index.url)
-            raise Unobtainable(f"{where} lists no {self._distribution} {version} for this platform")
-        folder = folder_of(self._workspace.toolchains, self._distribution, release)
-        if is_intact(folder):
-            return folder
-        with self._workspace.costs.timing(self._kind):
-            return install(self._workspace, self._distribution, release, self._index.url)
-
-    def of_day(self, day: str) -> Revision:
-        """Return the newest nightly of a day, `2025-06-04` or `20250604`, or of all days for `latest`.
-
-        Raises:
-            BadInput: `day` is not a day.
-            EnvironmentFailure: there is no nightly of that day, or the page cannot be read.
-        """
-        parts = _DAY.fullmatch(day)
-        if parts is None and day != "latest":
-            raise BadInput(f"'nightly:{day}' names no day: write nightly:2025-06-04 or nightly:latest")
-        wanted = "-".join(parts.groups()) if parts else "9999"
-        older = [revision for revision in self.revisions() if revision.date and revision.date <= wanted]
-        chosen = [revision for revision in older if parts is None or revision.date == wanted]
-        if not chosen:
-            near = f"; the newest before it is of {older[-1].date}" if older else ""
-            raise EnvironmentFailure(f"{without_password(self._index.url)} has no nightly of {day}{near}")
-        return chosen[-1]
-
-    def revisions(self) -> tuple[Revision, ...]:
-        """Return all versions, oldest first."""
-        return tuple(Revision(version, date=day_in(version) or wheel.date) for version, wheel in self.listed().items())
+            raise Unobtainable(f"{self.page} lists no {self._distribution} {offer.item} for this platform")
+        return install(self._workspace, release, self.index.url)
 
     def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
         """Return where a version lies by its tag, by the time in it or, not exactly, by the day in it."""
