@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from triage.classify import Scanner, packaged_rules
+from triage.classify import packaged_rules, scan
 from triage.model.outcome import Failure
 
 CORPUS = Path(__file__).parents[1] / "data" / "classify_corpus"
@@ -29,9 +29,7 @@ class Snippet:
 
     def first_failure(self) -> Failure | None:
         """Return the root cause that the classifier finds."""
-        scanner = Scanner(packaged_rules())
-        scanner.feed(self.log.encode())
-        return next(iter(scanner.finish()), None)
+        return next(iter(scan([self.log.encode()], packaged_rules()).failures), None)
 
     def is_right(self, failure: Failure | None) -> bool:
         """Whether class and headline are the expected ones."""

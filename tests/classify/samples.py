@@ -2,7 +2,7 @@
 
 # ruff: noqa: E501 - compilers print long lines
 
-from triage.classify import RuleSet, Scanner, packaged_rules
+from triage.classify import RuleSet, packaged_rules, scan
 from triage.model.outcome import Failure
 
 STAMP = "2025-06-04T12:34:{:02d}.1234567Z "
@@ -136,7 +136,4 @@ def stamped(text: str) -> bytes:
 
 def scan_output(*pieces: bytes, rules: RuleSet | None = None) -> tuple[Failure, ...]:
     """Scan an output that arrives in pieces. rules: the packaged ones by default."""
-    scanner = Scanner(rules or packaged_rules())
-    for piece in pieces:
-        scanner.feed(piece)
-    return scanner.finish()
+    return scan(pieces, rules or packaged_rules()).failures

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.classify.samples import scan_output
-from triage.classify import Scanner, packaged_rules
 
 IR = "    %1 = arith.addi %0, %0 : index\n"
 ABOVE = "unhandled address space\nUNREACHABLE executed at /b/llvm/Cost.cpp:61!\n"
@@ -30,10 +29,7 @@ ValueError("arange's range must be a power of 2")
 @pytest.mark.parametrize("indentation", [0, 4100, 1 << 16])
 def test_a_message_above_is_found_however_the_stream_is_cut(size: int, indentation: int) -> None:
     log = (IR * (indentation // len(IR)) + ABOVE).encode()
-    scanner = Scanner(packaged_rules())
-    for start in range(0, len(log), size):
-        scanner.feed(log[start : start + size])
-    (failure,) = scanner.finish()
+    (failure,) = scan_output(*(log[start : start + size] for start in range(0, len(log), size)))
     assert failure.signature == "assertion:Cost.cpp unhandled address space"
     assert "unhandled address space" in failure.headline
 

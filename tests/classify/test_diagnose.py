@@ -30,7 +30,7 @@ def ran(
     )
 
 
-def diagnosed(execution: Execution, failing_pass: FailingPass | str | None = None) -> Diagnosis:
+def diagnosed(execution: Execution, failing_pass: FailingPass | None = None) -> Diagnosis:
     return diagnose(execution, packaged_rules(), failing_pass)
 
 
@@ -64,7 +64,7 @@ def test_the_failing_pass_identifies_an_unexplained_failure(stderr: str, name: s
     first = diagnosed(ran(stderr))
     assert first.needs_pass
     assert first.failures
-    second = diagnosed(ran(stderr), name)
+    second = diagnosed(ran(stderr), FailingPass(name))
     assert not second.needs_pass
     assert second.failures[0].failure_class == expected
     assert second.failures[0].failing_pass == name
@@ -182,10 +182,10 @@ MADE = "m.mlir:5:10: error: expected type of operand #0 to be a pointer\n"
 
 @pytest.mark.parametrize(
     ("failing_pass", "expected", "asks"),
-    [(None, "parse-error", True), (NO_PASS, "parse-error", False), ("SomePass", "verifier", False)],
+    [(None, "parse-error", True), (NO_PASS, "parse-error", False), (FailingPass("SomePass"), "verifier", False)],
 )
 def test_a_message_about_what_a_pass_made_is_not_an_input_error(
-    failing_pass: FailingPass | str | None, expected: str, asks: bool
+    failing_pass: FailingPass | None, expected: str, asks: bool
 ) -> None:
     diagnosis = diagnosed(ran(MADE), failing_pass)
     assert (diagnosis.failures[0].failure_class, diagnosis.needs_pass) == (expected, asks)

@@ -28,7 +28,7 @@ from tests.classify.samples import (
     stamped,
 )  # fmt: skip
 from triage.classify import classify_log, packaged_rules
-from triage.classify.prefilter import HEAD
+from triage.classify.log import HEAD
 from triage.model.errors import BadInput
 
 EVERYTHING = (PYTEST_LOG + NINJA_LOG + QUIET_LOG + COLUMNS + VERIFIER + DUMP.format("APass", "iree-hal-a")).encode()
@@ -140,7 +140,7 @@ def test_logs_in_utf_16_or_with_carriage_returns_alone(log: bytes) -> None:
 @pytest.mark.parametrize("log", [b"", b" \n\n", bytes(range(256)) * 1000])
 def test_a_log_without_text_is_bad_input(log: bytes) -> None:
     with pytest.raises(BadInput, match="no text"):
-        classify_log(io.BytesIO(log), packaged_rules(), name="build.log")
+        classify_log(io.BytesIO(log), packaged_rules())
 
 
 @pytest.mark.parametrize("word", ["1x", "a<", "(", "a", "/a", "a.", "'a.b' op ", "x: ", '"', "1 ", "[x] "])

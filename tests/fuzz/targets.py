@@ -24,9 +24,8 @@ from urllib3.response import HTTPResponse
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
 from triage.bisect.session import Journal
-from triage.classify import packaged_rules
+from triage.classify import packaged_rules, scan
 from triage.classify.rules_file import check_rules
-from triage.classify.scanner import Scanner
 from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
@@ -76,13 +75,8 @@ def rules(data: bytes, folder: Path) -> None:
 
 def log(data: bytes, folder: Path) -> None:
     """The pieces in which a log arrives make no difference."""
-    results = []
-    for pieces in ([data], [data[: len(data) // 2], data[len(data) // 2 :]]):
-        scanner = Scanner(packaged_rules())
-        for piece in pieces:
-            scanner.feed(piece)
-        results.append(scanner.finish())
-    assert results[0] == results[1]
+    halves = data[: len(data) // 2], data[len(data) // 2 :]
+    assert scan([data], packaged_rules()) == scan(halves, packaged_rules())
 
 
 def mlir(data: bytes, folder: Path) -> None:

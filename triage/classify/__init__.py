@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from triage.classify.diagnose import Diagnosis, diagnose
-from triage.classify.log_file import ClassifiedLog, ClassifiedLogs, classify_log, open_log
 from triage.classify.passes import NO_PASS, FailingPass, PassScanner
 from triage.classify.rules import Rule, RuleSet
 from triage.classify.rules_file import load_rules, packaged_rules
-from triage.classify.scanner import Scanner
+from triage.classify.scanner import ClassifiedLog, ClassifiedLogs, classify_log, scan
 
 __all__ = [
     "NO_PASS",
@@ -18,10 +17,9 @@ __all__ = [
     "PassScanner",
     "Rule",
     "RuleSet",
-    "Scanner",
     "classify_log",
     "diagnose",
     "load_rules",
-    "open_log",
     "packaged_rules",
+    "scan",
 ]

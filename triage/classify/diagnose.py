@@ -7,12 +7,12 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.classify.findings import Finding, as_made, as_read, may_be_as_made, may_be_as_read, silent_failure, with_pass
+from triage.classify.findings import Finding, as_made, as_read, silent_failure, with_pass
 from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log_lines import HEADLINE, clean, diagnostic
 from triage.classify.passes import FailingPass
 from triage.classify.rules import RuleSet
-from triage.classify.scanner import Scanner
+from triage.classify.scanner import Scan, scan
 from triage.classify.stack_dump import signal_name
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
@@ -30,50 +30,49 @@ _LOCATION = re.compile(r"(?=[^\s./]*+[./])(?P<location>(?:[^\s:]|:(?! ))++): +(?
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a run failed with.
-
-    failures: root cause first; empty exactly when the execution is ok.
-    warnings: failures whose messages a successful run printed.
-    needs_pass: the output does not say what failed. A second run that prints the failing pass does; call `diagnose`
-        again with that pass.
-    """
+    """What a run failed with."""
 
     failures: tuple[Failure, ...] = ()
+    """Root cause first; empty exactly when the execution is ok."""
     warnings: tuple[Failure, ...] = ()
+    """Failures whose messages a successful run printed."""
     needs_pass: bool = False
+    """The output does not say what failed. A second run that prints the failing pass does; call `diagnose` again with it."""
 
 
-def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | str | None = None) -> Diagnosis:
+def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None = None) -> Diagnosis:
     """Find the failures of a run. failing_pass: the pass that a second run named, or `NO_PASS`, see `PassScanner`."""
-    scanner = _scan(execution.stderr, rules)
-    failures, remarks, printed = scanner.finish(), scanner.remarks, scanner.first_pass
+    found = _scan(execution.stderr, rules)
     if execution.ok:
-        return Diagnosis(warnings=(*failures, *remarks))
-    if all(failure.failure_class == "silent-failure" or rules.unexplained(failure) for failure in failures):
+        return Diagnosis(warnings=(*found.failures, *found.remarks))
+    remarks, printed = found.remarks, found.first_pass
+    if all(map(rules.needs_pass, found.failures)):
         # A Python front end and many other commands report errors on stdout; some print only a banner on stderr.
         on_stdout = _scan(execution.stdout, rules)
-        others = on_stdout.finish()
-        if _says_more(others, failures, rules):
-            scanner, failures, printed = on_stdout, others, printed or on_stdout.first_pass
+        if _says_more(on_stdout.failures, found.failures, rules):
+            found, printed = on_stdout, printed or on_stdout.first_pass
+    failures = found.failures
     explained = tuple(failure for failure in failures if not rules.unexplained(failure))
-    failed = FailingPass(failing_pass) if isinstance(failing_pass, str) else failing_pass or printed
+    failed = failing_pass or printed
     if stopped := _stopped(execution, rules):
         return Diagnosis((stopped, *explained))
     if crashed := _crashed(execution, rules):
         return Diagnosis(_crash_failures(explained, crashed))
-    if explained:
-        first = explained[0]
-        if scanner.passes_ran or not (may_be_as_read(first, rules) or may_be_as_made(first, rules)):
-            return Diagnosis(failures)
-        if failing_pass is None:
-            return Diagnosis(failures, needs_pass=True)
-        if may_be_as_read(first, rules):
-            return Diagnosis(failures if failing_pass else (as_read(first, rules),))
-        return Diagnosis((replace(as_made(first, rules), failing_pass=failed.name),) if failing_pass and failed else failures)
-    failures = failures or remarks[:1] or _fallback(execution, rules)
-    if failed is None:
-        return Diagnosis(failures or (silent_failure(rules, None),), needs_pass=True)
-    return Diagnosis(with_pass(failures, failed, rules))
+    if not explained:
+        failures = failures or remarks[:1] or _fallback(execution, rules)
+        if failed is None:
+            return Diagnosis(failures or (silent_failure(rules, None),), needs_pass=True)
+        return Diagnosis(with_pass(failures, failed, rules))
+    if found.passes_ran:
+        return Diagnosis(failures)
+    read, made = as_read(explained[0], rules), as_made(explained[0], rules)
+    if failing_pass is None:
+        return Diagnosis(failures, needs_pass=bool(read or made))
+    if read and not failing_pass:
+        return Diagnosis((read,))
+    if made and not read and failing_pass:
+        return Diagnosis((replace(made, failing_pass=failing_pass.name),))
+    return Diagnosis(failures)
 
 
 def _says_more(others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet) -> bool:
@@ -99,10 +98,8 @@ def _crash_failures(reported: Sequence[Failure], crashed: Failure) -> tuple[Fail
     return (*others, replace(identity, failing_pass=named.failing_pass, details={**crashed.details, **named.details}))
 
 
-def _scan(captured: Captured, rules: RuleSet) -> Scanner:
-    scanner = Scanner(rules)
-    scanner.feed(captured.text.encode("utf-8", "replace"))
-    return scanner
+def _scan(captured: Captured, rules: RuleSet) -> Scan:
+    return scan([captured.text.encode("utf-8", "replace")], rules)
 
 
 def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
@@ -114,7 +111,7 @@ def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
                 Ending.OVER_MEMORY: f"stopped at {execution.peak_rss_mb:.0f} MiB of memory",
                 Ending.OVER_OUTPUT: "stopped, it wrote more than its limit of output",
             }.get(execution.ending, f"ended: {execution.ending}")
-            return Finding(rule, headline, 0).failure()
+            return Finding(rule, headline).failure()
     return None
 
 
@@ -130,15 +127,13 @@ def _crashed(execution: Execution, rules: RuleSet) -> Failure | None:
         return None
     value = signal.Signals[name].value if name in signal.Signals.__members__ else None
     rule = next((rule for rule in rules if value in rule.signals), rules.by_name["segfault"])
-    return Finding(rule, f"ended by {name}", 0, captures={"signal": name}).failure()
+    return Finding(rule, f"ended by {name}", captures={"signal": name}).failure()
 
 
 def _fallback(execution: Execution, rules: RuleSet) -> tuple[Failure, ...]:
     """Take the most informative line of output that no rule matches."""
-    for captured in (execution.stderr, execution.stdout):
-        if failure := _fallback_line(captured.text, rules):
-            return (failure,)
-    return ()
+    found = (_fallback_line(captured.text, rules) for captured in (execution.stderr, execution.stdout))
+    return tuple(filter(None, found))[:1]
 
 
 def _fallback_line(text: str, rules: RuleSet) -> Failure | None:
@@ -146,19 +141,18 @@ def _fallback_line(text: str, rules: RuleSet) -> Failure | None:
 
     Returns None when no such line exists, and when there are remarks or warnings, which must not be taken for the failure.
     """
-    lines = [clean(raw.encode("utf-8", "replace")) for raw in text.splitlines()[:_FALLBACK_LINES]]
-    plain = [line for line in lines if _LETTERS.search(line.text) and not line.indented]
-    plain = [line for line in plain if _LOCATION.match(line.text) or not _PRINTED_IR.match(line.text)]
-    for line in plain:
-        match = match_exception(rules, line.text, ()) if EXCEPTION.match(line.text) else None
-        if match is not None:
-            number = lines.index(line) + 1
-            return Finding(match.rule, match.text, number, captures=match.captures).failure(number)
-    if not plain or any(diagnostic(line) for line in lines):
+    raw = text.encode("utf-8", "replace").splitlines()[:_FALLBACK_LINES]
+    lines = [(number, clean(line)) for number, line in enumerate(raw, 1)]
+    plain = [(number, line.text) for number, line in lines if _LETTERS.search(line.text) and not line.indented]
+    plain = [(number, line) for number, line in plain if _LOCATION.match(line) or not _PRINTED_IR.match(line)]
+    for number, line in plain:
+        finding = match_exception(rules, line, ()) if EXCEPTION.match(line) else None
+        if finding is not None:
+            return replace(finding, line=number).failure()
+    if not plain or any(diagnostic(line) for _, line in lines):
         return None
-    line = next((line for line in plain if _ERROR_WORDS.search(line.text)), plain[-1])
-    number = lines.index(line) + 1
-    location = _LOCATION.match(line.text)
-    message = line.text[location.end() :] if location else line.text
-    finding = Finding(rules.by_name["unknown"], message[:HEADLINE], number, location["location"] if location else None)
-    return finding.failure(number)
+    number, line = next(((number, line) for number, line in plain if _ERROR_WORDS.search(line)), plain[-1])
+    location = _LOCATION.match(line)
+    message = line[location.end() :] if location else line
+    place = location["location"] if location else None
+    return Finding(rules.by_name["unknown"], message[:HEADLINE], number, place).failure()

@@ -7,7 +7,6 @@ first takes linear time, and is faster on ordinary text, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -28,20 +27,14 @@ def required_literals(regex: str) -> tuple[Step, ...]:
     return tuple(step for step in _steps(parsed) if any(step) and len(step) <= _MOST_CHOICES)
 
 
-def may_match(steps: Iterable[Step], text: str) -> bool:
-    """Whether a text has a literal of each step, in order."""
+def may_match(steps: tuple[Step, ...], text: str) -> bool:
+    """Return whether a text has a literal of each step, in order."""
     start = 0
     for step in steps:
-        if len(step) == 1:
-            start = text.find(step[0], start)
-            if start < 0:
-                return False
-            start += len(step[0])
-        else:
-            ends = [place + len(literal) for literal in step if (place := text.find(literal, start)) >= 0]
-            if not ends:
-                return False
-            start = min(ends)
+        ends = [place + len(literal) for literal in step if (place := text.find(literal, start)) >= 0]
+        if not ends:
+            return False
+        start = min(ends)
     return True
 
 

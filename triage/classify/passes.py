@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from triage.classify.log_lines import clean
-from triage.classify.prefilter import Prefilter
+from triage.classify.log import LineCutter
 
 _DUMP_AFTER = re.compile(
     r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?"
@@ -18,7 +17,6 @@ _DUMP_AFTER = re.compile(
 _PIPELINE_FAILED = re.compile(  # the passes that ran are nested; the last is the one that failed
     r"Pipeline failed while executing \[?(?:`[^`]+` on '[^']+' operation[^`]*, )*`(?P<name>[^`]+)` on '(?P<op>[^']+)'"
 )
-_MAX_PASSES = 100
 
 
 @cache
@@ -40,13 +38,13 @@ class FailingPass:
     argument: str | None = None
 
     def __bool__(self) -> bool:
-        """Whether a pass is named; `NO_PASS` names none."""
+        """Return whether a pass is named; `NO_PASS` names none."""
         return bool(self.name)
 
     @property
     def phase(self) -> str | None:
-        """The `--compile-to` phase that the pass runs in; None when it is not known."""
-        return phase_of(self.argument or "") or phase_of(self.name)
+        """The `--compile-to` phase that the pass runs in, if it is known."""
+        return _phase_of(self.argument or "") or _phase_of(self.name)
 
 
 NO_PASS = FailingPass("")
@@ -54,53 +52,43 @@ NO_PASS = FailingPass("")
 
 
 @cache
-def phase_of(name: str) -> str | None:
-    """Return the `--compile-to` phase of a pass, by its argument (`iree-stream-...`) or its class name."""
+def _phase_of(name: str) -> str | None:
+    """Return the phase of a pass, by its argument (`iree-stream-...`) or its class name."""
     names = compiler_names()
-    for exception in names["exceptions"]:
-        if re.match(exception["name"], name):
-            return str(exception["phase"])
-    for prefix, phase in names["pass_arguments"].items():
-        if name.startswith(prefix):
-            return str(phase)
-    if name[:1].isupper():
-        for phase, beginnings in names["pass_names"].items():
-            if re.match("|".join(beginnings), name):
-                return str(phase)
-    return None
+    prefixes = (phase for prefix, phase in names["pass_arguments"].items() if name.startswith(prefix))
+    classes = (phase for phase, begins in names["pass_names"].items() if re.match("|".join(begins), name))
+    exceptions = (entry["phase"] for entry in names["exceptions"] if re.match(entry["name"], name))
+    return next(exceptions, None) or next(prefixes, None) or (next(classes, None) if name[:1].isupper() else None)
 
 
 def failing_pass(text: str) -> FailingPass | None:
     """Return the pass that a line reports as failed, in a dump after failure or in MLIR's own note."""
     if match := _DUMP_AFTER.search(text):
         return FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
-    if match := _PIPELINE_FAILED.search(text):
-        return FailingPass(match["name"].rsplit("::", 1)[-1])
-    return None
+    match = _PIPELINE_FAILED.search(text)
+    return FailingPass(match["name"].rsplit("::", 1)[-1]) if match else None
 
 
 class PassScanner:
-    """Reads the output of a run with `--mlir-print-ir-after-failure`: hundreds of MB for the name of a pass.
+    """Finds the innermost failing pass, which is printed first, in the output of a run that prints the IR after a failure.
 
-    failed: the failing passes in order of printing; the first is the innermost, where the failure began.
+    That are hundreds of MB for the name of a pass.
     """
 
     def __init__(self) -> None:
-        self._prefilter = Prefilter((" Failed", "Pipeline failed while executing"))
-        self.failed: list[FailingPass] = []
+        self._lines = LineCutter()
+        self._first: FailingPass | None = None
 
     def feed(self, data: bytes) -> None:
         """Read a piece of the stream; pieces may be cut anywhere."""
-        self._read(self._prefilter.feed(data))
+        self._read(self._lines.feed(data))
 
     def finish(self) -> FailingPass | None:
-        """Return the first failing pass; None when no pass was named."""
-        self._read(self._prefilter.finish())
-        return self.failed[0] if self.failed else None
+        """Return the pass that failed first, if one was named."""
+        self._read(self._lines.finish())
+        return self._first
 
-    def _read(self, lines: Iterable[tuple[int, bytes]]) -> None:
-        for _, raw in lines:
-            text = clean(raw).text
-            failed = failing_pass(text)
-            if failed and failed not in self.failed and len(self.failed) < _MAX_PASSES:
-                self.failed.append(failed)
+    def _read(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            if self._first is None and (b" Failed" in line or b"Pipeline failed" in line):
+                self._first = failing_pass(line.decode("utf-8", "replace"))

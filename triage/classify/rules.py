@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal
@@ -16,17 +16,31 @@ from triage.classify.literals import Step, may_match, required_literals
 from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
-CONSEQUENCE = 80
-"""Rules of this rank and above describe consequences, which are reported only when no root cause is found."""
+NEEDLES = ("rror", "Assertion")
+"""Parts of nearly every error message and rarely of printed IR; every line that contains one is read."""
 
-ERROR_NEEDLES = ("rror", "Assertion `")
-"""Parts of nearly every error message and rarely of printed IR; the prefilter passes every line that contains one."""
+_CONSEQUENCE = 80  # rules of this rank and above describe consequences of another failure
+_INTEGER = re.compile(r"-?\d{1,29}\Z")
 
-STRICT = ConfigDict(extra="forbid")
+
+@cache
+def compiled(regex: str) -> re.Pattern[str]:
+    """Compile a regex on first use: a run that never fails pays for none."""
+    return re.compile(regex)
+
+
+def captures_of(match: re.Match[str]) -> dict[str, str]:
+    """Return the named groups of a match that are not empty."""
+    return {name: value for name, value in match.groupdict().items() if value}
+
+
+def detail(value: Any) -> Any:
+    """Convert a capture for a report: integers as int."""
+    return int(value) if isinstance(value, str) and _INTEGER.match(value) else value
 
 
 def _regex(text: str, info: ValidationInfo) -> str:
-    """Check a regex of a user's file. Those of the packaged files are checked by the tests, not at each start."""
+    """Check a regex of a user's file. The tests check those of the packaged files."""
     if info.context:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)  # such as `[[`, which a later Python may read otherwise
@@ -42,20 +56,18 @@ def _as_list(value: Any) -> Any:
 
 
 def _by_compiler(value: Any) -> Any:
-    """A list for all compilers, as a mapping with one list for the compiler `""`."""
+    """Return a list for all compilers as a mapping with one list for the compiler `""`."""
     return {name: _as_list(items) for name, items in value.items()} if isinstance(value, dict) else {"": _as_list(value)}
 
 
-def _with_regex(value: Any) -> Any:
-    return {"regex": value} if isinstance(value, str) else value
-
-
+STRICT = ConfigDict(extra="forbid")
 Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 Regex = Annotated[str, AfterValidator(_regex)]
-_Value = Annotated[Detail, BeforeValidator(lambda value: detail(value) if isinstance(value, str) else value)]
+WithRegex = BeforeValidator(lambda value: {"regex": value} if isinstance(value, str) else value)
 OneOrMore = BeforeValidator(_as_list)
 Texts = Annotated[tuple[str, ...], OneOrMore]
-FlagName = Annotated[str, Field(pattern=r"^--[a-z][a-z0-9-]*$")]
+_Value = Annotated[Detail, BeforeValidator(detail)]
+_FlagName = Annotated[str, Field(pattern=r"^--[a-z][a-z0-9-]*$")]
 
 
 class MatchScope(StrEnum):
@@ -70,7 +82,7 @@ class MatchScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One wording of a failure, and how the prefilter finds its lines.
+    """One wording of a failure, and how its lines are found in a large log.
 
     Neither `begins` nor `anchors` is needed when every matching line contains `error`, nor for a failed assertion.
     """
@@ -81,7 +93,7 @@ class Pattern:
     begins: Texts = ()
     """The message starts with one of these, after a program name, a location and CI prefixes."""
     anchors: Annotated[Texts, Field(alias="anchor")] = ()
-    """Every matching line contains one of these anywhere. Each costs a pass over the stream."""
+    """Every matching line contains one of these anywhere."""
 
     @property
     def literals(self) -> tuple[Step, ...]:
@@ -94,7 +106,7 @@ class Pattern:
 
 
 def _found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
-    known = any(text in pattern.regex for text in (*ERROR_NEEDLES, "Assertion"))
+    known = any(text in pattern.regex for text in NEEDLES)
     if info.context and pattern.scope in ("line", "crash") and not (pattern.begins or pattern.anchors or known):
         raise ValueError(f"a `{pattern.scope}` pattern needs `begins` (how its message starts) or an `anchor` (a literal)")
     return pattern
@@ -111,31 +123,28 @@ class GiveFlag:
     """The flag only silences a check."""
     recomputes: bool = False
     """The flag changes types of computations and so the results."""
-    compiler: str | None = field(default=None, compare=False)
-    """The family that the candidate is for; None for all. The same in every kind of candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropFlag:
-    """Leave out a flag of the recipe. name: with its dashes, without a value."""
+    """Leave out a flag of the recipe, whatever its value."""
 
     __pydantic_config__ = STRICT
-    name: Annotated[FlagName, Field(alias="drop")]
+    name: Annotated[_FlagName, Field(alias="drop")]
     why: Text = ""
-    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LeastValue:
-    """Pass a flag with the smallest value in (above, upto] that works; doubling: try powers of two only."""
+    """Pass a flag with the smallest value in (above, upto] that works."""
 
     __pydantic_config__ = STRICT
-    name: Annotated[FlagName, Field(alias="least"), AfterValidator(lambda name: name.removeprefix("--"))]
+    name: Annotated[_FlagName, Field(alias="least"), AfterValidator(lambda name: name.removeprefix("--"))]
     above: Annotated[int, Field(ge=0)]
     upto: int
     doubling: bool = False
+    """Try powers of two only."""
     why: Text = ""
-    compiler: str | None = field(default=None, compare=False)
 
     @property
     def values(self) -> tuple[int, ...] | range:
@@ -159,7 +168,6 @@ class DeclareDevices:
     __pydantic_config__ = STRICT
     why: Text = ""
     declare: Literal["devices"] = "devices"
-    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,6 @@ class LaunchOption:
     name: Annotated[str, Field(alias="option")]
     values: Annotated[tuple[_Value, ...], Field(min_length=1)]
     why: Text = ""
-    compiler: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +189,12 @@ class RewriteInput:
     __pydantic_config__ = STRICT
     name: Annotated[Literal["barriers", "affinities", "static", "dtype"], Field(alias="rewrite")]
     why: Text = ""
-    compiler: str | None = field(default=None, compare=False)
 
 
 RemedyCandidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption | RewriteInput
 """What `triage remedy` may try against a failure class."""
 
-CANDIDATE_KEYS = ("give", "drop", "least", "declare", "option", "rewrite")
-
-
-def _kind(value: Any) -> str | None:
-    return next((key for key in CANDIDATE_KEYS if key in value), None) if isinstance(value, dict) else None
-
-
+_KINDS = ("give", "drop", "least", "declare", "option", "rewrite")
 _Candidate = Annotated[
     Annotated[GiveFlag, Tag("give")]
     | Annotated[DropFlag, Tag("drop")]
@@ -202,7 +202,11 @@ _Candidate = Annotated[
     | Annotated[DeclareDevices, Tag("declare")]
     | Annotated[LaunchOption, Tag("option")]
     | Annotated[RewriteInput, Tag("rewrite")],
-    Discriminator(_kind, custom_error_type="kind", custom_error_message=f"a candidate has one of {', '.join(CANDIDATE_KEYS)}"),
+    Discriminator(
+        lambda value: next((key for key in _KINDS if isinstance(value, dict) and key in value), None),
+        custom_error_type="kind",
+        custom_error_message=f"a candidate has one of {', '.join(_KINDS)}",
+    ),
 ]
 
 
@@ -223,44 +227,39 @@ class Context:
     __pydantic_config__ = STRICT
     regex: Regex
     op: str | None = None
-    """The only operation that it is read for; None for all."""
-    unless: str | None = None
+    """The only operation that it is read for (default: any)."""
+    unless: str = ""
     """A capture of the match that makes it needless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """What to capture in the lines above a match. below: regex for the text of the match; regex: for the line above."""
+    """A regex for the lines above the match."""
 
     __pydantic_config__ = STRICT
     below: Regex
+    """Matches the text of the match."""
     regex: Regex
-
-    def match_above(self, text: str) -> dict[str, str] | None:
-        """Return the captures in a line above the match; None when it is another line."""
-        match = compiled(self.regex).match(text)
-        return captures_of(match) if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class AsRead:
-    """The class of a failure that concerns the input. certain: matches messages that no pass can cause."""
+    """The class of a failure that concerns the input."""
 
     __pydantic_config__ = STRICT
     name: Annotated[str, Field(alias="class")]
-    certain: Regex
+    regex: Annotated[Regex, Field(alias="certain")]
+    """Matches messages that no pass can cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsMade:
-    """The class of a failure that looks like an input's, where a pass made the operation.
-
-    doubtful: regex for the messages that a verifier prints, too; only the reader of the input prints others.
-    """
+    """The class of a failure that looks like an input's, where a pass made the operation."""
 
     __pydantic_config__ = STRICT
     name: Annotated[str, Field(alias="class")]
-    doubtful: Regex
+    regex: Annotated[Regex, Field(alias="doubtful")]
+    """Matches messages that a verifier prints, too; only the reader of the input prints others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,27 +269,24 @@ class Rule:
     __pydantic_config__ = STRICT
     name: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     rank: Annotated[int, Field(ge=0, lt=100)]
-    """Order of root causes, smallest first; `CONSEQUENCE` and above are consequences."""
+    """Order of root causes, smallest first; 80 and above are consequences, reported only when no root cause is found."""
     explanation: Text
     advice: Annotated[Mapping[str, tuple[Text, ...]], Field(alias="remedies"), BeforeValidator(_by_compiler)]
     examples: Annotated[tuple[RuleExample, ...], Field(min_length=1), OneOrMore]
     near_misses: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore]
     family: str = ""
-    patterns: Annotated[
-        tuple[Annotated[Pattern, BeforeValidator(_with_regex), AfterValidator(_found_fast)], ...], OneOrMore
-    ] = ()
+    patterns: Annotated[tuple[Annotated[Pattern, WithRegex, AfterValidator(_found_fast)], ...], OneOrMore] = ()
     identity: Texts = ()
     """Captures that enter the signature; `message` stands for the normalised headline, `frames` for the stack, `caller` for
     what called a function of a header in which an assertion failed, `dispatch` for the kind of dispatch. A capture `reason`,
     from the lines around the match, also extends the headline.
     """
-    tried: Annotated[Mapping[str, tuple[_Candidate, ...]], Field(alias="candidates"), BeforeValidator(_by_compiler)] = field(
-        default_factory=dict
-    )
+    candidates: Annotated[Mapping[str, tuple[_Candidate, ...]], BeforeValidator(_by_compiler)] = field(default_factory=dict)
+    """What `triage remedy` tries first, most promising first, by compiler family; `""` for all."""
     phase: str | None = None
     says_nothing: Cause | None = None
-    """Why a probe with this failure is untestable; None for an ordinary failure."""
-    context: Annotated[tuple[Annotated[Context, BeforeValidator(_with_regex)], ...], OneOrMore] = ()
+    """Why a probe with this failure is untestable."""
+    context: Annotated[tuple[Annotated[Context, WithRegex], ...], OneOrMore] = ()
     above: Annotated[tuple[Above, ...], OneOrMore] = ()
     source_op: bool = False
     """Read `source_op`, the operation in the source line that follows the match."""
@@ -314,42 +310,21 @@ class Rule:
         return tuple(Advice(text, name or None) for name, texts in self.advice.items() for text in texts)
 
     @property
-    def candidates(self) -> tuple[RemedyCandidate, ...]:
-        """What `triage remedy` tries first, most promising first."""
-        return tuple(replace(item, compiler=name or None) for name, items in self.tried.items() for item in items)
-
-    @property
     def consequence(self) -> bool:
         """Whether this class is reported only when no root cause is found."""
-        return self.rank >= CONSEQUENCE
+        return self.rank >= _CONSEQUENCE
 
     def candidates_for(self, compiler: str) -> tuple[RemedyCandidate, ...]:
         """Return the candidates for one compiler family, in order."""
-        return tuple(candidate for candidate in self.candidates if candidate.compiler in (None, compiler))
-
-    @property
-    def about_ir(self) -> bool:
-        """Whether the failure concerns an operation, so that the compiler of a host language does not report it."""
-        return self.family in ("codegen", "input")
-
-    @property
-    def loose(self) -> bool:
-        """Whether the patterns are worded so loosely that they are only meant for diagnostics about operations."""
-        return self.as_read is not None or self.family == "input"
-
-    @property
-    def reads_on(self) -> bool:
-        """Whether the lines after a match belong to it."""
-        return bool(self.context) or self.source_op
+        return (*self.candidates.get("", ()), *self.candidates.get(compiler, ()))
 
     def context_of(self, text: str, known: Mapping[str, str]) -> dict[str, str]:
-        """Return the captures in one line that follows the match. known: the captures of the match."""
+        """Return the captures in a line that follows the match. known: the captures of the match."""
         captures: dict[str, str] = {}
         for context in self.context:
-            if known.get(context.unless or ""):
-                continue
-            if context.op in (None, known.get("op")) and (match := Pattern(context.regex).search(text)):
-                captures.update(captures_of(match))
+            if context.op in (None, known.get("op")) and not known.get(context.unless):
+                match = compiled(context.regex).search(text)
+                captures |= captures_of(match) if match else {}
         return captures
 
 
@@ -365,56 +340,16 @@ class RuleSet:
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
 
-    def __len__(self) -> int:
-        return len(self.rules)
-
     @cached_property
     def by_name(self) -> Mapping[str, Rule]:
         """The rules by class name."""
         return {rule.name: rule for rule in self.rules}
 
-    @cached_property
-    def needles(self) -> tuple[str, ...]:
-        """Literals that make a line worth reading wherever they occur in it."""
-        anchors = {anchor for rule in self.rules for pattern in rule.patterns for anchor in pattern.anchors}
-        return (*ERROR_NEEDLES, *sorted(anchors))
-
-    @cached_property
-    def beginnings(self) -> tuple[str, ...]:
-        """Literals that make a line worth reading when its message starts with them."""
-        return tuple(sorted({text for rule in self.rules for pattern in rule.patterns for text in pattern.begins}))
-
-    @cached_property
-    def patterns(self) -> Mapping[MatchScope, tuple[tuple[int, Rule, Pattern], ...]]:
-        """The patterns of each scope with their position in the order of all patterns."""
-        pairs = [(rule, pattern) for rule in self.rules for pattern in rule.patterns]
-        numbered = [(index, rule, pattern) for index, (rule, pattern) in enumerate(pairs)]
-        return {scope: tuple(entry for entry in numbered if entry[2].scope is scope) for scope in MatchScope}
-
     def unexplained(self, failure: Failure) -> bool:
-        """Whether the output does not say what went wrong: only a consequence, or a message that no rule knows."""
+        """Return whether the output does not say what went wrong: only a consequence, or a message that no rule knows."""
         rule = self.by_name.get(failure.failure_class)
         return rule is None or rule.consequence or rule.name == "unknown"
 
     def needs_pass(self, failure: Failure) -> bool:
-        """Whether only the failing pass identifies the failure, because the output does not say what went wrong."""
+        """Return whether only the failing pass identifies the failure, because the output does not say what went wrong."""
         return self.unexplained(failure) or failure.failure_class == "silent-failure"
-
-
-@cache
-def compiled(regex: str) -> re.Pattern[str]:
-    """Compile a regex on first use: a run that never fails pays for none."""
-    return re.compile(regex)
-
-
-def captures_of(match: re.Match[str]) -> dict[str, str]:
-    """Return the named groups of a match that are not empty."""
-    return {name: value for name, value in match.groupdict().items() if value}
-
-
-_INTEGER = re.compile(r"-?\d+\Z")
-
-
-def detail(value: str) -> Detail:
-    """Convert a capture for a report: integers as int."""
-    return int(value) if _INTEGER.match(value) and len(value) < 30 else value

@@ -121,14 +121,13 @@ def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
 
 def _check_examples(rules: Sequence[Rule], known: Mapping[str, Rule], document: ConfigDocument) -> None:
     """Check that each example is classified as it says, and that no near miss is."""
-    from triage.classify.scanner import Scanner
+    from triage.classify.scanner import scan
 
     every = _ranked(tuple({**packaged_rules().by_name, **known, **{rule.name: rule for rule in rules}}.values()))
 
     def first_failure(text: str, rule: Rule) -> Failure | None:
-        scanner = Scanner(every)
-        scanner.feed(text.encode("utf-8", "replace"))
-        return next((failure for failure in scanner.finish() if failure.failure_class == rule.name), None)
+        found = scan([text.encode("utf-8", "replace")], every).failures
+        return next((failure for failure in found if failure.failure_class == rule.name), None)
 
     for number, rule in enumerate(rules):
         for index, example in enumerate(rule.examples):

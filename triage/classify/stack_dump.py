@@ -14,12 +14,11 @@ _FRAMES = 12  # listed in a failure's details
 _MAX_SYMBOLS = 200
 
 _NUMBERED = re.compile(r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
-_WINDOWS = re.compile(r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)")
 _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
-_TRAILER = re.compile(
-    r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|"
-    r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|"
-    r"Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|\*\*\* Check failure stack trace"
+_AROUND = re.compile(
+    r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|\*\*\* Check failure stack trace|"
+    r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|"
+    r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)"  # a frame on Windows
 )
 _RUNNING = re.compile(
     r"""\d+\.\s+Running pass (?P<quote>['"])(?P<name>(?:(?!(?P=quote)|[Pp]ass [Mm]anager).)+)(?P=quote) on """
@@ -43,62 +42,42 @@ _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manage
     r"|(?P<new>\w+Pass)::run(?:Impl)?)\Z"
 )
 
-_SIGNALS = {
-    "segmentation fault": "SIGSEGV",
-    "segfault": "SIGSEGV",
-    "access violation": "SIGSEGV",
-    "aborted": "SIGABRT",
-    "abort trap": "SIGABRT",
-    "floating point exception": "SIGFPE",
-    "illegal instruction": "SIGILL",
-    "bus error": "SIGBUS",
-    "killed": "SIGKILL",
-    "trace/breakpoint trap": "SIGTRAP",
-    "subprocess aborted": "SIGABRT",
-    "segv": "SIGSEGV",
-    "0xc0000005": "SIGSEGV",  # as Windows reports them
-    "0xc00000fd": "SIGSEGV",
-    "0xc000001d": "SIGILL",
-    "0xc0000094": "SIGFPE",
-    "0xc0000409": "SIGABRT",
-    "0x80000003": "SIGTRAP",
-}
-
 
 @cache
-def _common_frames() -> re.Pattern[str]:
-    """Build the regex for frames that every crash has."""
-    return re.compile("|".join(compiler_names()["common_frames"]))
+def _names(key: str) -> re.Pattern[str]:
+    return re.compile("|".join(compiler_names()[key]))
 
 
-@cache
-def _header_frames() -> re.Pattern[str]:
-    """Build the regex for functions in headers that all of LLVM and MLIR uses."""
-    return re.compile("|".join(compiler_names()["header_frames"]))
+def _is_common(symbol: str) -> bool:
+    """Return whether every crash has this frame."""
+    return _names("common_frames").match(symbol) is not None
+
+
+def _is_of_header(symbol: str) -> bool:
+    """Return whether a function is in a header that all of LLVM and MLIR uses."""
+    return _names("header_frames").match(symbol) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One line of a stack: its number and the bare qualified name, empty when it has no symbol.
-
-    in_system: it is in the C library, whose stripped functions get wrong names.
-    """
+    """One line of a stack."""
 
     index: int
     symbol: str
+    """The bare qualified name, empty when it has no symbol."""
     in_system: bool = False
+    """It is in the C library, whose stripped functions get wrong names."""
 
 
 @dataclass(slots=True)
 class Stack:
-    """The frames of one crash as they are read. last: number of the last one, -1 before the first.
-
-    before_gap: how many of the symbols come before the first frame that lacks one, None without such a frame.
-    """
+    """The frames of one crash as they are read."""
 
     symbols: list[str] = field(default_factory=list)
     last: int = -1
+    """Number of the last frame."""
     before_gap: int | None = None
+    """How many of the symbols come before the first frame that lacks one, if there is such a frame."""
 
     @property
     def meaningful(self) -> tuple[str, ...]:
@@ -108,7 +87,7 @@ class Stack:
     def _specific(self) -> list[str]:
         symbols: list[str] = []
         for symbol in self.symbols:
-            if _common_frames().match(symbol):
+            if _is_common(symbol):
                 continue
             if not symbols or _short(symbols[-1]) != _short(symbol):  # recursion adds nothing
                 symbols.append(symbol)
@@ -124,31 +103,25 @@ class Stack:
         the function's caller.
         """
         symbols = self._specific()
-        own = [_short(symbol) for symbol in symbols if not _header_frames().match(symbol)] or [*map(_short, symbols)]
-        if not own:
-            return ""
+        own = [_short(symbol) for symbol in symbols if not _is_of_header(symbol)] or [*map(_short, symbols)]
         name = self.failing_pass
-        if name is None:
+        if name is None or not own:
             return " < ".join(own[:2])
         return own[0] if own[0].startswith(f"{name}::") else f"{own[0]} in {name}"
 
-    def caller_of(self, function: str) -> str:
-        """Return what called a function of a header in which an assertion failed; empty where its name is not known.
+    def caller(self) -> str:
+        """Return what called the function of a header in which an assertion failed; empty where its name is not known.
 
-        function: its declaration. Behind a frame without a symbol, the next name may be that of a far caller.
+        Behind a frame without a symbol, the next name may be that of a far caller.
         """
-        if not is_in_header(function):
-            return ""
-        for symbol in self.symbols[: self.before_gap]:
-            if not _common_frames().match(symbol) and not _header_frames().match(symbol):
-                return _short(symbol)
-        return ""
+        callers = (one for one in self.symbols[: self.before_gap] if not _is_common(one) and not _is_of_header(one))
+        return _short(next(callers, ""))
 
     @property
     def failing_pass(self) -> str | None:
         """The innermost pass on the stack."""
         for symbol in self.symbols:
-            if (match := _PASS.search(symbol)) and not _common_frames().match(symbol):
+            if (match := _PASS.search(symbol)) and not _is_common(symbol):
                 return match["mlir"] or match["old"] or match["new"]
         return None
 
@@ -175,14 +148,16 @@ def _short(symbol: str) -> str:
 def parse_frame(text: str) -> Frame | None:
     """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0` or `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`."""
     match = _NUMBERED.match(text) or _COLUMNS.match(text)
-    if match is None:
-        return None
-    symbol = symbol_of(match["rest"])
-    return Frame(int(match["index"]), symbol, in_system=bool(_SYSTEM.search(text)))
+    return Frame(int(match["index"]), symbol_of(match["rest"]), bool(_SYSTEM.search(text))) if match else None
+
+
+def surrounds_stack(text: str) -> bool:
+    """Return whether LLVM prints this line around a stack dump."""
+    return _AROUND.match(text) is not None
 
 
 def assertion_headline(captures: Mapping[str, str]) -> str | None:
-    """Describe a failed assertion with its function's name instead of the whole declaration; None without a function."""
+    """Describe a failed assertion with its function's name instead of the whole declaration."""
     function, expression = captures.get("function"), captures.get("expression")
     if not function or not expression:
         return None
@@ -192,23 +167,15 @@ def assertion_headline(captures: Mapping[str, str]) -> str | None:
 
 
 def short_name(function: str) -> str:
-    """Return the last two components of a function's name, with the type that a function of a header is instantiated with.
-
-    function: its declaration.
-    """
+    """Return the last two components of the name in a declaration, and the type that a function of a header is made for."""
     name = "::".join(symbol_of(function).split("::")[-2:])
     types = _INSTANTIATED.findall(function) if is_in_header(function) else []
     return " ".join([name, *types[-1:]])
 
 
 def is_in_header(function: str) -> bool:
-    """Whether a function is one of a header that all of LLVM and MLIR uses. function: its declaration."""
-    return bool(_header_frames().match(symbol_of(function)))
-
-
-def surrounds_stack(text: str) -> bool:
-    """Whether LLVM prints this line around a stack dump."""
-    return bool(_TRAILER.match(text) or _WINDOWS.match(text))
+    """Return whether a function, by its declaration, is one of a header that all of LLVM and MLIR uses."""
+    return _is_of_header(symbol_of(function))
 
 
 def running_pass(text: str) -> str:
@@ -218,7 +185,7 @@ def running_pass(text: str) -> str:
 
 
 def pass_of(captures: Mapping[str, str]) -> str:
-    """Return the pass that ran, by a line of the stack dump or by the function of an assertion; empty when none is named."""
+    """Return the pass that ran, by the stack dump or by the function of an assertion; empty when none is named."""
     match = _PASS_FUNCTION.search(captures.get("function", ""))
     return captures.get("running") or (match["pass"] or match["mlir"] if match else "")
 
@@ -227,7 +194,9 @@ def symbol_of(text: str) -> str:
     """Return the qualified name in a demangled signature, without arguments, template arguments, file and return type."""
     text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
     text = text.removeprefix("decltype(auto) ").replace("(anonymous namespace)::", "").replace("`anonymous namespace'::", "")
-    text = _OPERATORS.sub(_hide_angles, _LAMBDA.sub("lambda", text)).replace("->", "")
+    # The brackets of an operator's name must not be taken for template arguments.
+    text = _OPERATORS.sub(lambda match: match[0].replace(" ", "").translate(_HIDE_ANGLES), _LAMBDA.sub("lambda", text))
+    text = text.replace("->", "")
     for _ in range(40):
         text, replaced = _TEMPLATE.subn("", text)
         if not replaced:
@@ -237,20 +206,18 @@ def symbol_of(text: str) -> str:
     return name.rsplit(" ", 1)[-1].lstrip("*&").translate(_SHOW_ANGLES)
 
 
-def _hide_angles(match: re.Match[str]) -> str:
-    """Return an operator's name so that its brackets are not taken for template arguments."""
-    return match[0].replace(" ", "").translate(_HIDE_ANGLES)
-
-
 def signal_name(value: str) -> str | None:
-    """Return `SIGSEGV` for `Segmentation fault`, `SIGSEGV`, `11`, or an exit code such as `139` or `245`; else None."""
+    """Return `SIGSEGV` for `Segmentation fault`, `SIGSEGV`, `11`, or an exit code such as `139` or `245`."""
     if _STATUS.fullmatch(value):
         number = abs(int(value))
-        for candidate in (number, number - 128, 256 - number):
+        for candidate in (number, number - 128, 256 - number):  # a signal, or an exit code of a shell or a Python wrapper
             if 0 < candidate < 32 and (candidate == number or candidate in _CRASHING):
                 return signal.Signals(candidate).name
         return None
-    return _SIGNALS.get(value.strip().lower(), value if value.startswith("SIG") else None)
+    if value.startswith("SIG") or not value:
+        return value or None
+    name: str | None = compiler_names()["signals"].get(value.strip().lower())
+    return name
 
 
 _CRASHING = frozenset({4, 5, 6, 7, 8, 9, 11, 24})

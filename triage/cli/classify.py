@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_rules, open_log
+from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_rules
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import format_option
 from triage.cli.screen import AppContext, print_stderr
@@ -48,10 +48,8 @@ def classify(
         if not logs:
             if sys.stdin.isatty():
                 print_stderr("reading a log from standard input; end it with Ctrl-D")
-            found.append(ClassifiedLog("-", classify_log(sys.stdin.buffer, known, _Advance(task), "standard input")))
-        for path in logs or []:
-            with open_log(path) as stream:
-                found.append(ClassifiedLog(str(path), classify_log(stream, known, _Advance(task), str(path))))
+            found.append(ClassifiedLog("-", classify_log(sys.stdin.buffer, known, _Advance(task))))
+        found += [ClassifiedLog(str(path), classify_log(path, known, _Advance(task))) for path in logs or []]
     write_report(output, ClassifiedLogs(found), classify_document)
     return Exit.FOUND if any(log.failures for log in found) else Exit.OK
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.bisect.result import RankedChanges, ReleaseBranch
-from triage.classify import classify_log, open_log, packaged_rules
+from triage.classify import classify_log, packaged_rules
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import CaseOption, ProjectOption, format_option
@@ -113,7 +113,6 @@ def _evidence(request: BisectRequest, good: str, bad: str) -> PassEvidence | Non
 
 
 def _from_log(log: Path, backend: str | None, compiler: str) -> tuple[Case, Failure | None]:
-    with open_log(log) as stream:
-        failures = classify_log(stream, packaged_rules(), name=str(log))
+    failures = classify_log(log, packaged_rules())
     unknown = Input(log.absolute(), InputKind.OTHER)
     return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")), failures[0] if failures else None

@@ -1,0 +1,194 @@
+"""Read logs of any size: unpack and decode them, cut them into lines, select the lines worth reading.
+
+Logs reach gigabytes, nearly all of it printed IR and compiler commands. Only the head of a line is kept in memory, and only
+the selected lines are decoded and parsed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import chain
+from typing import Any, BinaryIO
+
+from triage.classify.rules import NEEDLES, RuleSet
+from triage.model.errors import BadInput
+
+HEAD = 16 << 10
+"""Bytes read of each line. The message is at its beginning; one printed operation can be 100 MB long."""
+
+_PIECE = 1 << 16
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})  # those that no terminal output has
+_MOST_CONTROL = 20  # of a text at most one character in so many is a control character
+_LINES_ABOVE = 8  # kept for messages that stand above the line that reveals them
+
+_BEGINNINGS = (
+    *(
+        "remark: ",
+        "note: Pipeline failed",
+        "note: failed to legalize operation",
+        "Stack dump",
+        "PLEASE submit",
+        "Please report",
+    ),
+    *("Traceback (most", 'File "', "torch._dynamo.exc.", "Compiler crash traceback", "##[group]", "##[endgroup]", "ERROR: "),
+    *("FATAL: ", "[ERROR]", "[FATAL]", "OP_REQUIRES failed"),
+)
+_CUT_ASSERTION = tuple(b": Assertion"[:length] for length in range(3, 11))  # at the end of a line that a terminal broke
+_NOT_A_FLAG = r"(?<!-Werror)(?<!-Wno-error)"  # a build log has these flags of C++ compilers in every command
+_WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
+# Before a message: `job<TAB>step<TAB>`, a timestamp of GitHub Actions, then `program: `, `file:7:3: `, `[12/34] `, `line 3: `,
+# a process number, `E   `, colours, `3/40 Test #3: name ....`. Printed IR begins with `%`, quotes or closing brackets.
+_PREFIXES = (
+    r"(?:[^\t]{0,200}\t[^\t]{0,200}\t(?=(?:\xef\xbb\xbf)?20\d\d-))?+(?:20\d\d-\d\d-.{20} )?+ {0,3}+(?![ %\"}^])"
+    r"(?:(?:[A-Z]:(?=[\\/]))?+[\w.+/\\<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|[\w./-]++:\d++\] ++|"
+    r"[WEF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ |[WEF] (?=[\w./])|\[(?!FAILED)[^\]]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
+    r"\(\d\d:\d\d:\d\d\) |\x1b\[[\d;]*+m|\d++/\d++ Test ++#\d++: \S++ \.*+ *+|\xef\xbb\xbf|"
+    r"\d{4}-\d\d-\d\d[T ][\d:.,]++Z?+ ++){0,8}"
+)
+_MESSAGES = (  # besides those of the rules: frames of stacks, lines of logging libraries, passes that failed
+    r"#\d++ 0x|\d++ ++\S++ ++0x|[EF] [\w./+-]++:\d++\] |[EF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ [\w./+-]++:\d++\] |"
+    r"// -----// IR Dump After (?:\(anonymous namespace\)|[^\s(])++ Failed"
+)
+
+
+def text_pieces(stream: BinaryIO, name: str, progress: Callable[[int], None] | None = None) -> Iterator[bytes]:
+    """Yield the text of a log, plain or gzip, in UTF-8 with line feeds, whatever its encoding and line ends.
+
+    Raises:
+        BadInput: the log has no text, or its compressed stream is damaged.
+    """
+    decoder, only_returns = None, False
+    total, is_blank = 0, True
+    for number, piece in enumerate(_unpacked(stream, name)):
+        if number == 0 and piece.startswith(_UTF_16):
+            decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        text = decoder.decode(piece).encode("utf-8", "replace") if decoder else piece
+        if number == 0:
+            if len(text.translate(None, _CONTROL)) * _MOST_CONTROL < len(text) * (_MOST_CONTROL - 1):
+                raise BadInput(f"{name}: no text: it is binary")
+            only_returns = b"\r" in text and b"\n" not in text
+        total += len(text)
+        is_blank = is_blank and text.isspace()
+        if progress:
+            progress(total)
+        yield text.replace(b"\r", b"\n") if only_returns else text
+    if is_blank:
+        raise BadInput(f"{name}: no text: it is empty")
+
+
+def _unpacked(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the bytes of a plain or gzip log in pieces of limited size; members of a gzip stream may follow each other."""
+    data = stream.read(_PIECE)
+    if data[:2] != b"\x1f\x8b":
+        while data:
+            yield data
+            data = stream.read(_PIECE)
+    unpack = zlib.decompressobj(wbits=31)
+    while data:
+        try:
+            text = unpack.decompress(data, _PIECE)
+        except zlib.error as error:
+            raise BadInput(f"{name}: the compressed log is damaged: {error}") from error
+        if text:
+            yield text
+        if unpack.eof:
+            data = unpack.unused_data.lstrip(b"\0")
+            unpack = zlib.decompressobj(wbits=31)
+            data = data or stream.read(_PIECE)
+        else:
+            data = unpack.unconsumed_tail or stream.read(_PIECE)
+            if not data and not unpack.eof:
+                raise BadInput(f"{name}: the compressed log is damaged: it ends too early")
+
+
+class LineCutter:
+    """Cuts a stream into lines, of which it keeps the first `HEAD` bytes, however the stream is cut into pieces."""
+
+    def __init__(self) -> None:
+        self._head = b""
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the lines that end in the next piece of the stream."""
+        *ended, rest = piece.split(b"\n")
+        for line in ended:
+            yield (self._head + line)[:HEAD] if self._head else line[:HEAD]
+            self._head = b""
+        self._head = (self._head + rest[:HEAD])[:HEAD]
+
+    def finish(self) -> Iterator[bytes]:
+        """Yield the last line if the stream does not end with a line break."""
+        if self._head:
+            yield self._head
+
+
+class SelectedLines:
+    """The lines of a log that are worth reading, with their numbers from 1.
+
+    Such a line contains a literal that a rule names, or its message begins with one. The reader may set `follow` to get that
+    many of the next lines as well.
+    """
+
+    def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
+        self._needle, self._message = _selectors(rules)
+        self._lines = self._numbered(pieces)
+        self.above: deque[bytes] = deque(maxlen=_LINES_ABOVE)
+        """The lines before the one that was yielded last."""
+        self.follow = 0
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        return self
+
+    def __next__(self) -> tuple[int, bytes]:
+        return next(self._lines)
+
+    def _numbered(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        cutter = LineCutter()
+        number = 0
+        for lines in chain(map(cutter.feed, pieces), (cutter.finish(),)):
+            for line in lines:
+                number += 1
+                if self.follow > 0:
+                    self.follow -= 1
+                    yield number, line
+                elif self._is_selected(line):
+                    yield number, line
+                self.above.append(line)
+
+    def _is_selected(self, line: bytes) -> bool:
+        if self._needle.search(line) and not _WARNING.match(line):
+            return True
+        return bool(self._message.match(line)) or line.rstrip().endswith(_CUT_ASSERTION)
+
+
+@cache
+def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Build a regex for what selects a line wherever it is, and one for beginnings of lines."""
+    patterns = [pattern for rule in rules for pattern in rule.patterns]
+    anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
+    needles = "|".join((*(f"{needle}{_NOT_A_FLAG}" for needle in NEEDLES), *sorted(anchors)))
+    begins = _trie({*_BEGINNINGS, *(text for pattern in patterns for text in pattern.begins)})
+    return re.compile(needles.encode()), re.compile(f"{_PREFIXES}(?:{begins}|{_MESSAGES})".encode())
+
+
+def _trie(texts: Iterable[str]) -> str:
+    """Build a regex for the texts that reads each character once."""
+    root: dict[str, Any] = {}
+    for text in texts:
+        node = root
+        for character in text:
+            node = node.setdefault(character, {})
+        node[""] = {}
+
+    def regex(node: dict[str, Any]) -> str:
+        if "" in node:
+            return ""
+        choices = [re.escape(character) + regex(child) for character, child in sorted(node.items())]
+        return choices[0] if len(choices) == 1 else f"(?:{'|'.join(choices)})"
+
+    return regex(root)
