@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.iree import Iree
+from triage.compilers.iree.adapter import Iree
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain

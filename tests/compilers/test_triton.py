@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.base import KernelSpec
-from triage.compilers.triton import Triton
+from triage.compilers.triton.adapter import Triton
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Revision, Toolchain

@@ -13,9 +13,9 @@ import pytest
 
 from tests.execution.test_inputs import inputs_without_importer
 from tests.programs import write_program
-from triage.compilers.analysis import Ir
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
+from triage.compilers.iree.passes import IreeIr
 from triage.compilers.iree.runner import IreeRunner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
@@ -59,7 +59,7 @@ class ScriptRunner(IreeRunner):
 
 class ScriptFamily(Compiler):
     name = "script"
-    ir, run = cast(Ir, ScriptIr()), ScriptRunner()
+    ir, run = cast(IreeIr, ScriptIr()), ScriptRunner()
     folders = "any"
 
     def locate(self, root: Path) -> Path | None:

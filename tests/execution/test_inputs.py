@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.execution.damage import do, each_damage
-from triage.compilers.base import Importer
+from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs, Prepared
 from triage.execution.onnx_import import OnnxImporters
@@ -20,7 +20,7 @@ def no_download(url: str, _target: Path) -> None:
 
 def inputs_without_importer(folder: Path) -> Inputs:
     stop = threading.Event()
-    importers = OnnxImporters(Importer("none", ()), tuple, stop, lambda: None)
+    importers = OnnxImporters(ModelImporter("none", ()), tuple, stop, lambda: None)
     return Inputs(folder / "made", ResultCache(folder / "imports.db"), stop, fresh=False, onnx=importers, download=no_download)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.base import mlir_tools
-from triage.compilers.iree import Iree
+from triage.compilers.iree.adapter import Iree
 from triage.compilers.iree.lint.program import LintProgram
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module

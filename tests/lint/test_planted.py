@@ -13,14 +13,9 @@ from tests.conftest import ROOT, Triage
 from tests.lint.conftest import Read
 from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
 from tests.real.statuses import read_statuses
-from triage.compilers.analysis import LintFinding, Severity
-from triage.compilers.iree.lint import CHECKS
-from triage.compilers.iree.lint.program import LintProgram
+from triage.compilers.iree.lint.rules import CHECKS, findings
+from triage.compilers.parts import Severity
 from triage.lint.solver import MAX_ITERATIONS, smallest_sufficient
-
-
-def check(program: LintProgram) -> list[LintFinding]:
-    return [finding for find in CHECKS.values() for finding in find(program)]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -28,7 +23,7 @@ def check(program: LintProgram) -> list[LintFinding]:
 def test_a_planted_fault_is_found_at_its_line(read: Read, fault: str, count: int) -> None:
     rule, plant = FAULTS[fault]
     planted = plant(count)
-    found = check(read(planted.text, planted.options, planted.backend, planted.chip))
+    found = findings(read(planted.text, planted.options, planted.backend, planted.chip))
     named = [one for one in found if one.rule == rule and one.severity == planted.severity]
     assert named, [str(one) for one in found]
     if planted.line is None:
@@ -53,7 +48,7 @@ def test_every_rule_has_a_planted_fault() -> None:
 @pytest.mark.parametrize("chain", ["none", "kv-cache", "updates"])
 def test_a_healthy_program_has_no_errors_and_no_warnings(read: Read, count: int, reference: str, chain: str) -> None:
     text = sharded(count, "--layers", "2", "--reference", reference, "--chain", chain, "--length", "3")
-    found = check(read(text, hip(count), "rocm", "gfx942"))
+    found = findings(read(text, hip(count), "rocm", "gfx942"))
     assert not [one for one in found if one.severity is not Severity.ADVICE], [str(one) for one in found]
 
 
@@ -75,9 +70,9 @@ def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) 
 def test_a_placed_global_places_its_loads(read: Read) -> None:
     planted = FAULTS["global on a device"][1](4)
     placed = planted.text.replace("@weight = dense", "@weight {stream.affinity = #hal.device.promise<@__device_3>} = dense")
-    found = check(read(placed, planted.options, planted.backend, planted.chip))
+    found = findings(read(placed, planted.options, planted.backend, planted.chip))
     assert not [one for one in found if one.rule == "unplaced-constant"]
-    elsewhere = check(
+    elsewhere = findings(
         read(placed.replace("@__device_3>} =", "@__device_1>} ="), planted.options, planted.backend, planted.chip)
     )
     assert [one.position.line for one in elsewhere if one.rule == "mixed-devices" and one.position] == [planted.line + 1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from triage.compilers.base import mlir_tools
-from triage.compilers.iree import Iree
+from triage.compilers.iree.adapter import Iree
 from triage.execution.mlir_tools import Reader
 from triage.toolchains.registry import ToolchainRegistry
 

@@ -6,7 +6,7 @@ import pytest
 
 from triage.classify import packaged_rules
 from triage.classify.rules import RewriteInput
-from triage.compilers.iree import Iree
+from triage.compilers.iree.adapter import Iree
 from triage.mlir import Module, parse_module, print_module
 from triage.remedy.rewrites import add_affinities, add_barriers, rewrites_for
 

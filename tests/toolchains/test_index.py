@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
-from triage.compilers.iree import Iree
+from triage.compilers.iree.adapter import Iree
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.toolchains.index import Index, index_url
 from triage.toolchains.registry import ToolchainRegistry

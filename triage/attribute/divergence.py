@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from triage.attribute.align import AlignedPass, Divergence, FunctionState, Trace, TracePair, follow
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
-from triage.compilers.analysis import Ir
 from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
@@ -27,6 +26,9 @@ from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
+
+if TYPE_CHECKING:
+    from triage.compilers.base import Ir
 
 T = TypeVar("T")
 _MAX_DIFFERENCES = 12  # of one phase

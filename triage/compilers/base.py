@@ -5,41 +5,35 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from packaging.version import Version
 
-from triage.compilers.invocation import Invocation, RunFacts, reported_facts
-from triage.compilers.repro_script import ReproScript
+from triage.compilers.invocation import Invocation, MlirTools
+from triage.compilers.parts import IssueForm, ReproScript
 from triage.model.case import Case, CaseSpec
-from triage.model.execution import Execution
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily
 
-if TYPE_CHECKING:  # a compile needs none of these
-    from triage.compilers.analysis import Ir, Linter, RemedyHints
-    from triage.compilers.parts import RecipeFromInput, Runner, Suites
+if TYPE_CHECKING:  # a compile needs none of these. A second implementation of a part makes its type a union.
+    from triage.compilers.iree.lint import IreeLinter
+    from triage.compilers.iree.passes import IreeIr
+    from triage.compilers.iree.runner import IreeRunner
+    from triage.compilers.iree.suite import IreeSuites
+    from triage.compilers.parts import RecipeFromInput, RemedyHints
+
+    Ir = IreeIr
+    Runner = IreeRunner
+    Linter = IreeLinter
+    Suites = IreeSuites
 
 P = TypeVar("P")
-
-
-@dataclass(frozen=True, slots=True)
-class IssueForm:
-    """The headings of a project's form for bug reports. A part without a heading is written under the one before."""
-
-    happened: str = "What happened?"
-    steps: str | None = "Steps to reproduce"
-    component: tuple[str, str] | None = None
-    """The heading, and the choice that fits a compiler's failure."""
-    version: str = "Version"
-    context: str | None = "Additional context"
-    repository: str = ""
-    """Web address of the project."""
-    tag: str = "v{}"
-    """Of a release."""
+VERSION = "{version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +65,6 @@ class Wheel:
     """Whether the compiler runs under the Python version of its wheel. For a native binary any wheel of the platform works."""
 
 
-VERSION = "{version}"
-
-
 @dataclass(frozen=True, slots=True)
 class Environment:
     """A release is a virtual environment with the package and its dependencies."""
@@ -86,19 +77,7 @@ Packaging = Wheel | Environment
 
 
 @dataclass(frozen=True, slots=True)
-class MlirTools:
-    """The MLIR tools of a toolchain."""
-
-    optimizer: Path
-    """Its `opt` program, which parses, prints and runs passes."""
-    python_root: Path
-    """The folder to import its Python bindings from."""
-    package: str
-    """Their package, which holds `ir`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Importer:
+class ModelImporter:
     """Converts ONNX into the family's input."""
 
     module: str
@@ -129,25 +108,24 @@ class KernelSpec(CaseSpec):
 
 
 def kernel_of(case: Case) -> KernelSpec | None:
-    """How the case specialises a Python function; None when its input is not a kernel."""
+    """How the case specialises a Python function, if its input is a kernel."""
     return case.spec if isinstance(case.spec, KernelSpec) else None
 
 
 def mlir_tools(family: Compiler, toolchain: Toolchain) -> MlirTools | None:
-    """The toolchain's MLIR tools; None when the family or the installation has none."""
+    """The toolchain's MLIR tools, if the family and the installation have any."""
     return family.ir.tools(toolchain) if family.ir else None
 
 
 class Part(Generic[P]):
-    """An optional part of a family, imported when it is first asked for. A family without it says nothing."""
+    """An optional part of a family, `module:Class`, imported when it is first asked for."""
 
-    def __init__(self, place: str | None = None) -> None:
-        """place: `module:Class`."""
+    def __init__(self, place: str = "") -> None:
         self._place = place
         self._part: P | None = None
 
     def __get__(self, family: Compiler, owner: type[Compiler]) -> P | None:
-        if self._part is None and self._place is not None:
+        if self._part is None and self._place:
             self._part = resolve_name(self._place)()
         return self._part
 
@@ -165,8 +143,7 @@ class Compiler(ABC):
     packaging: Packaging = Wheel()
     noun: str = "program"
     """What a reproducer calls the input."""
-    onnx_importer: Importer | None = None
-    issue_form: IssueForm = IssueForm()
+    onnx_importer: ModelImporter | None = None
 
     ir: Part[Ir] = Part()
     """Prints IR: `attribute`, resource metrics, the names of passes that fail, reduction and rewrites of MLIR."""
@@ -182,6 +159,14 @@ class Compiler(ABC):
     """Reads the compiler's own test suites: `--suite-config`, `expect update`."""
     script = ReproScript()
     """Repeats a compile without this program: `reduce`."""
+
+    @cached_property
+    def issue_form(self) -> IssueForm:
+        """The project's form for bug reports: `issue_form.yaml` in the family's folder."""
+        import yaml
+
+        file = files(type(self).__module__.rpartition(".")[0]) / "issue_form.yaml"
+        return IssueForm(**yaml.safe_load(file.read_text("utf-8"))) if file.is_file() else IssueForm()
 
     @property
     def recipe(self) -> RecipeFamily:
@@ -200,17 +185,13 @@ class Compiler(ABC):
     def describe(self, program: Path) -> Description:
         """Ask the compiler about itself. EnvironmentFailure when it does not run."""
 
-    def unsupported(self, version: str) -> str | None:
-        """Why a release cannot compile anything here, known without installing it; None when it may."""
+    @abstractmethod
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+        """The command line for a case on this version, or why there is none."""
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
         """The files whose bytes decide what the compiler does: the binary and the libraries with its code."""
         return (program,)
 
-    @abstractmethod
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        """The command line for a case on this version, or why there is none."""
-
-    def run_facts(self, execution: Execution) -> RunFacts:
-        """Phase and metrics that a finished run printed."""
-        return reported_facts(execution)
+    def unsupported(self, version: str) -> str | None:
+        """Why a release cannot compile anything here, if that is known without installing it."""

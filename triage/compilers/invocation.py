@@ -1,18 +1,24 @@
-"""A compiler's command line, and the facts that a run prints."""
+"""A compiler's command line, what it answers about itself, and the facts that a run prints."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from triage.model.execution import Execution, is_number, utf8
+from triage.execution.process import capture
+from triage.model.errors import EnvironmentFailure
+from triage.model.execution import Ending, Execution, is_number, utf8
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PATIENCE = 60.0  # seconds; an answer takes 0.1
+_MARK = "triage: "
+_MOST_METRICS = 1000
+_LONGEST_NAME = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +45,21 @@ class Invocation:
         return [*start, *self.options, *self.printing, str(source), "-o", str(output)]
 
 
+@dataclass(frozen=True, slots=True)
+class MlirTools:
+    """The MLIR tools of a toolchain."""
+
+    optimizer: Path
+    """Its `opt` program, which parses, prints and runs passes."""
+    python_root: Path
+    """The folder to import its Python bindings from."""
+    package: str
+    """Their package, which holds `ir`."""
+
+
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     """Replace each `{name}` by its value; unknown names stay."""
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What a family reads from a finished run besides failures."""
-
-    phase: str | None = None
-    """The last one reached."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """Name -> value, with the unit as the name's last word (`shared_bytes`) unless it is a count."""
-    ignored: tuple[str, ...] = ()
-    """Metrics that are not finite numbers."""
 
 
 def flag_name(text: str) -> str:
@@ -61,9 +67,24 @@ def flag_name(text: str) -> str:
     return text.lstrip("-").partition("=")[0]
 
 
-_MARK = "triage: "
-_MOST_METRICS = 1000
-_LONGEST_NAME = 200  # characters
+def answer_of(argv: Sequence[str]) -> Execution:
+    """Ask a compiler about itself. EnvironmentFailure when it does not run."""
+    answer = capture(argv, _PATIENCE)
+    if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
+        raise EnvironmentFailure(f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}")
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a finished run printed for this program."""
+
+    phase: str | None = None
+    """The last one reached."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Name -> value, with the unit as the name's last word (`shared_bytes`) unless it is a count."""
+    ignored: tuple[str, ...] = ()
+    """Metrics that are not finite numbers."""
 
 
 def reported_facts(execution: Execution) -> RunFacts:

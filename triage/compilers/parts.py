@@ -1,93 +1,129 @@
-"""Parts that a compiler family may offer: running compiled programs, recipes from other texts, and its own test suites."""
+"""What the optional parts of a family take and return: reproducers, recipes from other texts, lint findings, remedies."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+import re
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case
 from triage.model.execution import Execution
-from triage.model.outcome import Untestable
-from triage.recipes.expectations import ObservedCase, UpdatedFile
+from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart
 
+if TYPE_CHECKING:  # it parses MLIR
+    from triage.mlir import SourcePosition
 
-class Runner(ABC):
-    """Runs a family's compiled programs on this machine, with a package that is released next to the compiler."""
+MODULE_PLACE = "{module}"  # stands for the compiled file in a command
+RULES_FILE = "failure.rules"  # a suffix that no recipe has
 
-    distribution: str
-    """The package."""
-    unoptimised: tuple[str, ...]
-    """Flags of the compiler that switch its optimisations off."""
 
-    @abstractmethod
-    def program(self, root: Path, *, measured: bool) -> Path | None:
-        """The program that runs a compiled file once, or measures it, in an installation of the package or the compiler."""
+@dataclass(frozen=True, slots=True)
+class IssueForm:
+    """The headings of a project's form for bug reports. A part without a heading is written under the one before."""
 
-    @abstractmethod
-    def device(self, case: Case, run: RunSpec) -> str | None:
-        """The kind of device that a run needs besides a processor, such as `hip`."""
+    happened: str = "What happened?"
+    steps: str | None = "Steps to reproduce"
+    component: tuple[str, str] | None = None
+    """The heading, and the choice that fits a compiler's failure."""
+    version: str = "Version"
+    context: str | None = "Additional context"
+    repository: str = ""
+    """Web address of the project."""
+    tag: str = "v{}"
+    """Of a release."""
 
-    @abstractmethod
-    def options(self, case: Case, run: RunSpec) -> list[str]:
-        """The options that decide what a run does, without its values."""
 
-    @abstractmethod
-    def argv(
-        self,
-        program: Path,
-        module: Path,
-        options: Sequence[str],
-        *,
-        libraries: Sequence[Path] = (),
-        inputs: Sequence[str] = (),
-        expected: Sequence[str] = (),
-        results: Sequence[Path] = (),
-        measured: bool = False,
-    ) -> list[str]:
-        """The command that runs a compiled file.
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """A function as its module names it, `softmax`, or `softmax.fn` below an autotuner; parameters in their order."""
 
-        libraries: further compiled files to load; results: files to write the results to, see `result_files`; measured: the
-        program measures, and prints what `seconds` reads.
-        """
+    name: str
+    parameters: tuple[str, ...]
 
-    @abstractmethod
-    def overlooks_nan(self, version: str | None) -> bool:
-        """Whether the program of this release treats NaN as equal to any number."""
 
-    @abstractmethod
-    def unusable(self, stderr: str) -> Untestable | None:
-        """Why the program could not run anything: a missing device, or an option that this version does not know."""
+@dataclass(frozen=True, slots=True)
+class StandaloneCompile:
+    """One compile."""
 
-    @abstractmethod
-    def result_files(self, stdout: str, folder: Path) -> list[Path]:
-        """A file in a folder for each result that a run printed, named as `values.file_value` expects."""
+    case: Case
+    source: str
+    """File name of the input."""
+    program: str
+    options: tuple[str, ...]
+    """The command line without program, input and output."""
+    release: str
+    """The compiler's name for readers."""
+    version: str | None
+    """PEP 440."""
+    requirement: str | None
+    """What pip installs; None when it is not a release."""
+    failure_class: str
+    function: PythonFunction | None = None
+    """The kernel in the input."""
+    run: tuple[str, ...] = ()
+    """The program that runs what was compiled, its options and those of its values."""
+    runtime: str | None = None
+    """What pip installs for that program."""
 
-    @abstractmethod
-    def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
-        """The command that measures a function of a compiled file."""
 
-    @abstractmethod
-    def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
-        """Wall time (or CPU time) of each repetition, parsed from the output of a program that measures."""
+@dataclass(frozen=True, slots=True)
+class StandaloneCall:
+    """How to run the compile."""
 
-    @abstractmethod
-    def counting(self, file: Path) -> list[str]:
-        """Options of the compiler that write to a file how many kernels the program starts."""
+    install: str | None
+    """Arguments of `pip install`; None when pip cannot install it."""
+    words: tuple[str, ...]
+    run: str
+    """Lines of the shell script that run the command."""
+    remark: str
+    """A sentence about the script's variables."""
+    before: tuple[str, ...] = ()
+    """Lines of the shell script before `run`."""
+    replaces: bool = True
+    """Whether the script may `exec` the command."""
+    then: tuple[str, ...] = ()
+    """The command that runs what it compiled."""
 
-    @abstractmethod
-    def dispatches(self, text: str) -> int | None:
-        """That number, parsed from the text of the file."""
+    @property
+    def line(self) -> str:
+        """The commands as README text."""
+        return "\n".join(shlex.join(words) for words in (self.words, self.then) if words)
 
-    @abstractmethod
-    def extracting(self, folder: Path) -> list[str]:
-        """Options of the compiler that write programs to a folder which start one kernel each."""
 
-    @abstractmethod
-    def extracted(self, text: str) -> list[tuple[str, str]]:
-        """The kernels of such a program, each with the option that measures it alone."""
+class ReproScript:
+    """What a reproducer says about a family's compiles. This one suits a compiler that is a program."""
+
+    module = "module.bin"
+    """The compiled file of a reproducer that is run."""
+
+    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+        """YAML lines of the recipe keys that only this family has, `compiler:` first."""
+        return (f"compiler: {case.compiler}",)
+
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        """What users call the compiler."""
+        return toolchain.program.name
+
+    def call(self, task: StandaloneCompile) -> StandaloneCall:
+        """`program options source -o /dev/null`, and the run of what it compiles."""
+        words = (task.program, *task.options, task.source, "-o", self.module if task.run else "/dev/null")
+        then = tuple(word.replace(MODULE_PLACE, self.module) for word in task.run)
+        lines, variables = [], []
+        for command in filter(None, (words, then)):
+            variables.append(re.sub(r"\W", "_", command[0]).upper())
+            lines.append(f'"${{{variables[-1]}:-{command[0]}}}" {shlex.join(command[1:])}')
+        remark = f"\n# The flags use that version's spelling. Set {' and '.join(variables)} to use another compiler."
+        install = " ".join(filter(None, (task.requirement, task.runtime))) or None
+        return StandaloneCall(install, words, " &&\n".join(lines), remark, replaces=not then, then=then)
+
+    def files(self, task: StandaloneCompile) -> Mapping[str, str]:
+        """Scripts, name -> text, that the call needs next to the input."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +180,135 @@ class RecipeFromInput:
         return start
 
 
-class Suites(ABC):
-    """Reads a compiler's own test suites."""
+class Severity(StrEnum):
+    """error: the program will not compile; warning: probably a mistake; advice: has caused failures before."""
 
-    @abstractmethod
-    def cases(self, folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
-        """The cases of a suite.
+    ERROR = "error"
+    WARNING = "warning"
+    ADVICE = "advice"
 
-        configs: files with flags and known failures, or tests of whole models; downloads: where files from URLs are kept.
 
-        Raises:
-            BadFiles: with the mistakes of all configs and tests.
-            BadInput: there is no test below the folder.
-        """
+@dataclass(frozen=True, slots=True)
+class LintRule:
+    """A rule: its name, the worst severity it reports, and a one-sentence description."""
 
-    @abstractmethod
-    def updated_config(
-        self, folders: Sequence[Path], config: Path, observed: Sequence[ObservedCase], *, prune: bool
-    ) -> UpdatedFile:
-        """A config with the known failures that were seen. BadFiles when it cannot be read or edited.
+    name: str
+    severity: Severity
+    summary: str
 
-        observed: of cases with this config; prune: remove listed tests that exist in none of the folders.
-        """
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """Something at a place of a program, or, such as a flag, at none."""
+
+    position: SourcePosition | None = None
+
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"position": None}
+    JSON_PROPERTIES: ClassVar = ("location",)
+
+    @property
+    def location(self) -> str | None:
+        """`file:line:column`."""
+        return str(self.position) if self.position else None
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding(Located):
+    """A finding of one rule."""
+
+    rule: str
+    severity: Severity
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramDevice(Located):
+    """A device of a program. Its position is that of the first reference."""
+
+    name: str
+    declared: str | None
+    """What declares it."""
+    references: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFindings:
+    """All findings of a program, its devices, options that fix findings, and what was not checked."""
+
+    findings: tuple[LintFinding, ...] = ()
+    devices: tuple[ProgramDevice, ...] = ()
+    flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SolverLimit:
+    """How to measure the iterations that a family's affinity solver needs on one version."""
+
+    rule: LintRule
+    """Reports an exhausted solver."""
+    other_rule: LintRule
+    """Reports another failure of the compile that measures."""
+    option: str | None
+    """Sets the limit; up to its `=`. Not every version has one."""
+    phase: str
+    """Ends after the solver."""
+    failure_classes: frozenset[str]
+    """The failures that the option affects."""
+    guess: int
+    """The number of iterations to try first."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionCatalog:
+    """Which of a compiler's own options are tried, by the beginnings of their names."""
+
+    first: tuple[str, ...]
+    """Complete options that are tried before any switch."""
+    recomputes: tuple[str, ...]
+    """Words in names of options that change the types of computations."""
+    backends: Mapping[str, tuple[str, ...]]
+    """Backend -> its own options, which are tried only for it, and first."""
+    phases: Mapping[str, tuple[str, ...]]
+    """Failing phase -> options that affect it, nearest first."""
+    code_phase: str
+    """The phase of code generation, whose options are tried for unknown phases."""
+    code_phase_prefixes: tuple[str, ...]
+    """Beginnings of the names of phases that count as code generation."""
+    never: tuple[str, ...]
+    """Words in names of options that are never tried."""
+    only_true: tuple[str, ...]
+    """Words in names of options that are off by default, so that only `true` is tried."""
+
+    def is_foreign(self, name: str, backend: str) -> bool:
+        """Whether an option belongs to another backend."""
+        owners = {owner for owner, prefixes in self.backends.items() if name.startswith(prefixes)}
+        return bool(owners) and backend not in owners
+
+    def prefixes(self, phase: str, backend: str) -> tuple[str, ...]:
+        """The beginnings of the names of options worth trying when a phase fails, nearest first."""
+        if phase.startswith(self.code_phase_prefixes) or phase not in self.phases:
+            phase = self.code_phase
+        own = self.backends.get(backend, ()) if phase == self.code_phase else ()
+        return (*own, *self.phases[phase])
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteNames:
+    """Names for rewrites: the barrier operation, the transfers between devices, and the affinity attribute."""
+
+    barrier: str
+    transfers: frozenset[str]
+    affinity: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyHints:
+    """What one compiler family knows about remedies."""
+
+    options: OptionCatalog
+    names: RewriteNames
+    devices_named: Callable[[Path], frozenset[str]]
+    """Return the devices that a program refers to."""
+    declaring: Callable[[Case, Collection[str]], tuple[str, ...] | None]
+    """Return the options that declare these devices; None if all are declared or no option can."""

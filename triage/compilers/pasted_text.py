@@ -1,4 +1,4 @@
-"""Find programs and command lines in an issue, a gist or a log that was pasted as text."""
+"""Find programs and calls of compilers in an issue, a gist, a log or a shell's history that was pasted as text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ import ast
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from triage.compilers.parts import PastedText, TextExcerpt
-from triage.compilers.shell_words import ShellCommand, calls_in, runs_in
 
+IREE_TOOLS = re.compile(
+    r"(?<![\w.-])(?:[^\s\"'`()|;&<>=]*[\\/])?(?P<tool>iree-compile|iree-opt|ireec)(?:-[\d.]+)?(?:\.exe)?(?=[\s\"'`]|$)"
+    r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
+)
+_RUNNERS = re.compile(r"(?:\S*/)?iree-(?:run|benchmark|check)-module(?:\.exe)?(?=\s|$)")
+_SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_ENDS = frozenset({"|", "||", "&&", ";", "&", "|&", ";;", "#"})
+_REDIRECTION = re.compile(r"\d*(>&|&>>?|>\||>>?|<<?<?)(.*)", re.DOTALL)
+_CONTINUED = re.compile(r"[ \t]*(?<!\\)[\\^`][ \t]*\r?\n(?:[ \t]*(?:>[ \t]+)?)")
+_OPTION = re.compile(r"\s*(?:>\s+)?--?[a-z][\w-]*[= \n]")
+_MOST_LINES = 100  # of a quoted text
 _FENCE = re.compile(
     r"^[ \t>]*(?P<mark>```+|~~~+)[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<body>.*?)^[ \t>]*(?P=mark)[ \t]*$", re.M | re.S
 )
@@ -26,15 +38,100 @@ _OPERATION = re.compile(r'^[ \t]*(?:%[\w#:, %]+ *= *)?"?[a-z_]\w*(?:\.\w+)+"?[ (
 _DUMP = re.compile(r"^// -----// IR Dump", re.M)
 _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
-_OF_NOTHING = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # text, whose brackets and names mean nothing
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # brackets and names in it mean nothing
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _INSIDE = re.compile(
     r"\s*(?:%[\w$.-]+(?::\d+)?(?:, *%[\w$.-]+(?::\d+)?)* *= (?!type\b)|(?:func\.|util\.|llvm\.)?(?:return|ret)\b|\^bb\d+[(:])"
 )
 _ALIAS = re.compile(r"(?<![\w%@^#!])([#!][A-Za-z_][\w$]*)(?![\w$.<])")
+_Block = tuple[int, str]
+"""The number of its first line, from 1, and its text."""
 
 
-_Block = tuple[int, str]  # the number of its first line, from 1, and its text
+@dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """A call of the compiler."""
+
+    tool: str
+    """`iree-compile`, `iree-opt`, `llc`, ..."""
+    words: tuple[str, ...]
+    """Its arguments."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables set for it."""
+    stdin: str | None = None
+    """The file that is its standard input, if one is named."""
+    line: int = 1
+    """Its number in the text, from 1."""
+
+    @property
+    def text(self) -> str:
+        """The call on one line."""
+        settings = [f"{name}={shlex.quote(value)}" for name, value in self.env]
+        stdin = ["<", shlex.quote(self.stdin)] if self.stdin else []
+        return " ".join([*settings, self.tool, *map(shlex.quote, self.words), *stdin])
+
+
+def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCommand]:
+    """Yield the calls of compilers in a text: behind prompts and wrappers, in pipes, with redirections, on several lines."""
+    for number, line in _logical_lines(text, tools):
+        end: int | None = None
+        for match in tools.finditer(line):
+            is_repeated, end = end is not None and not line[end : match.start()].strip(), match.end()
+            if is_repeated:  # Python's `Invoked with:` prints the name and the path
+                continue
+            before, after = line[: match.start()], line[end:]
+            if line[:end].count("`") % 2:  # code in a sentence
+                after = after.partition("`")[0]
+            tool = (match["tool"] or "iree-compile").replace("ireec", "iree-compile")
+            yield _call(tool, _split(before), _split(after.removeprefix('"').removeprefix("'")), tools, number)
+
+
+def _logical_lines(text: str, programs: re.Pattern[str]) -> Iterator[_Block]:
+    """Join lines that a backslash continues, that are inside quotes, and that hold only further options."""
+    lines = text.splitlines(keepends=True)
+    index = 0
+    while index < len(lines):
+        first, joined = index, lines[index]
+        index += 1
+        is_call = programs.search(joined) is not None
+        while is_call and index < len(lines) and index - first < _MOST_LINES:
+            is_open = re.search(r"(?<!\\)[\\^`][ \t]*\r?\n\Z", joined) is not None
+            is_quoted = joined.count("'") % 2 == 1 and "'" in lines[index] and "=" in joined.rpartition("'")[0][-40:]
+            if not (is_open or is_quoted or _OPTION.match(lines[index])):
+                break
+            joined += lines[index]
+            index += 1
+        yield first + 1, re.sub(r"\s*\n\s*(?:>\s+)?", " ", _CONTINUED.sub(" ", joined)) if is_call else joined
+
+
+def _split(text: str) -> list[str]:
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";<>|&")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        return list(lexer)
+    except ValueError:  # a quote that is not closed, such as an apostrophe
+        return text.split()
+
+
+def _call(tool: str, before: list[str], after: list[str], tools: re.Pattern[str], line: int) -> ShellCommand:
+    words: list[str] = []
+    is_piped = len(before) >= 3 and before[-1] == "|" and Path(before[-3]).name == "cat"
+    stdin = before[-2] if is_piped else None  # `model.mlir` of `cat model.mlir | iree-compile -`
+    rest = iter(after[1:] if after and tools.fullmatch(after[0]) else after)
+    for word in rest:
+        if word in _ENDS:
+            break
+        if redirection := _REDIRECTION.fullmatch(word):
+            if words and words[-1].isdigit() and not redirection[2]:
+                words.pop()  # `2>&1` and `2> log`
+            target = redirection[2] or next(rest, "")
+            stdin = target if redirection[1] == "<" else stdin
+        else:
+            words.append(word)
+    ends = [index for index, word in enumerate(before) if word in _ENDS and word != "&&"]
+    own = before[ends[-1] + 1 :] if ends else before
+    env = tuple((match[1], match[2]) for word in own if (match := _SETTING.fullmatch(word)))
+    return ShellCommand(tool, tuple(words), env, stdin, line)
 
 
 def read_mlir(text: str) -> PastedText:
@@ -42,17 +139,17 @@ def read_mlir(text: str) -> PastedText:
     text = _plain(text)
     programs = list(_mlir_programs(text))
     complete = [(line, program) for line, program in programs if _FUNCTION.search(program)]
-    return PastedText(_excerpts(complete or programs), _lines(calls_in(text)), tuple(dict.fromkeys(runs_in(text))))
+    runs = (line[match.start() :].strip() for _, line in _logical_lines(text, _RUNNERS) if (match := _RUNNERS.search(line)))
+    return PastedText(_excerpts(complete or programs), _lines(calls_in(text)), tuple(dict.fromkeys(runs)))
 
 
 def read_llvm(text: str, tools: re.Pattern[str]) -> PastedText:
     """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. Empty without such a call."""
     text = _plain(text)
     commands = _lines(calls_in(text, tools))
-    if not commands:
-        return PastedText()
-    llvm = [(line, block) for line, block in _blocks(text) if _LLVM_IR.search(block)]
-    return PastedText(_excerpts(llvm, partial(missing_in, comment=";")) or _excerpts(_mlir_programs(text)), commands)
+    llvm = [(line, block) for line, block in _blocks(text) if _LLVM_IR.search(block)] if commands else []
+    programs = _excerpts(llvm, partial(missing_in, comment=";")) or _excerpts(_mlir_programs(text) if commands else ())
+    return PastedText(programs, commands)
 
 
 def read_kernels(text: str) -> PastedText:
@@ -61,12 +158,12 @@ def read_kernels(text: str) -> PastedText:
 
 
 def missing_in(text: str, comment: str = "//") -> str | None:
-    """What a program in MLIR or LLVM IR lacks when it was cut out of a larger one; None for a whole one."""
+    """Say what a program in MLIR or LLVM IR lacks, if it was cut out of a larger one."""
     open_: list[tuple[str, int]] = []
     used: dict[str, int] = {}
     defined = set(re.findall(r"^[ \t]*([#!][\w$]+) *=", text, re.M))
     for number, line in enumerate(text.splitlines(), 1):
-        line = _OF_NOTHING.sub("", line).partition(comment)[0]
+        line = _QUOTED.sub("", line).partition(comment)[0]
         if line.strip() in ("...", "…"):
             return f"line {number} says that something was left out"
         if not open_ and _INSIDE.match(line):
@@ -76,10 +173,8 @@ def missing_in(text: str, comment: str = "//") -> str | None:
         for mark in line:
             if mark in "([{":
                 open_.append((mark, number))
-            elif mark in _CLOSING:
-                if not open_ or open_[-1][0] != _CLOSING[mark]:
-                    return f"line {number}: nothing opens the `{mark}`"
-                open_.pop()
+            elif mark in _CLOSING and (not open_ or open_.pop()[0] != _CLOSING[mark]):
+                return f"line {number}: nothing opens the `{mark}`"
     if open_:
         mark, number = open_[-1]
         return f"the end is missing: nothing closes the `{mark}` of line {number}"
@@ -104,6 +199,14 @@ def _excerpts(programs: Iterable[_Block], lacks: Callable[[str], str | None] = m
     return tuple(excerpt for excerpt in excerpts if excerpt.lacks is None) or excerpts[:1]
 
 
+def _lines(calls: Iterable[ShellCommand]) -> tuple[TextExcerpt, ...]:
+    commands: dict[str, TextExcerpt] = {}
+    for call in calls:
+        if any(word.startswith(("-", "@")) for word in call.words):
+            commands.setdefault(call.text, TextExcerpt(call.line, call.text))
+    return tuple(commands.values())
+
+
 def _plain(text: str) -> str:
     """The text without tags of HTML, and without the `> ` of a quotation."""
     text = _TAG.sub(lambda match: " " * len(match[0]), text.replace("\r\n", "\n"))
@@ -111,15 +214,8 @@ def _plain(text: str) -> str:
     return re.sub(r"^> ?", "", text, flags=re.M) if is_quoted else text
 
 
-def _lines(calls: Iterable[ShellCommand]) -> tuple[TextExcerpt, ...]:
-    commands: dict[str, TextExcerpt] = {}
-    for call in calls:
-        if any(word.startswith(("-", "@")) for word in call.words):
-            settings = [f"{name}={shlex.quote(value)}" for name, value in call.env]
-            stdin = ["<", shlex.quote(call.stdin)] if call.stdin else []
-            line = " ".join([*settings, call.tool, *map(shlex.quote, call.words), *stdin])
-            commands.setdefault(line, TextExcerpt(call.line, line))
-    return tuple(commands.values())
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
 
 
 def _blocks(text: str) -> list[_Block]:
@@ -153,8 +249,9 @@ def _regions(lines: list[str], first: int) -> Iterator[_Block]:
             yield first + index, region
         if stop is None:  # what it contains is not a program of its own
             indent = _indent(lines[index])
-            stop = next((i for i in range(index + 1, len(lines)) if lines[i].strip() and _indent(lines[i]) <= indent), None)
-        index = len(lines) if stop is None else max(stop, index + 1)
+            deeper = (i for i in range(index + 1, len(lines)) if lines[i].strip() and _indent(lines[i]) <= indent)
+            stop = next(deeper, len(lines))
+        index = max(stop, index + 1)
 
 
 def _indent(line: str) -> int:
@@ -165,18 +262,12 @@ def _end_of(lines: list[str], first: int) -> int | None:
     """The index behind a program that begins at `first`: aliases and top-level operations, each with balanced braces; None
     when the last one is never closed.
     """
-    depth, index, last = 0, first, first
-    while index < len(lines):
-        line = lines[index]
+    depth, last = 0, first
+    for index, line in enumerate(lines[first:], first):
         is_outside = depth == 0 and index > first and line.strip() and not _BEGINS.match(line)
         if is_outside and not line.startswith((" ", "\t", "}", "util.", "ml_program.", "//", "{-#")):
             break
         depth += line.count("{") - line.count("}")
-        index += 1
         if depth <= 0 and line.strip():
-            depth, last = 0, index
+            depth, last = 0, index + 1
     return last if depth <= 0 else None
-
-
-def _line(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1

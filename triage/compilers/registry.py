@@ -6,12 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler
-from triage.compilers.parts import RecipeFromInput, Suites
+from triage.compilers.parts import RecipeFromInput
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeFamilies
+
+if TYPE_CHECKING:
+    from triage.compilers.base import Suites
 
 # Imported on first use. The first is the family of recipes and revisions that name none.
 _CLASSES = {
@@ -20,7 +24,7 @@ _CLASSES = {
     "command": "triage.compilers.command.adapter:Command",
 }
 DEFAULT_FAMILY = next(iter(_CLASSES))
-_DESCRIBED_BY_CASES = {"command"}  # no compiler of its own: `command:PACKAGE`, or what a recipe describes
+_DESCRIBED_BY_CASES = {"command"}  # not a compiler itself: `command:PACKAGE`, or what a recipe describes
 
 
 @cache
@@ -39,13 +43,12 @@ class Families(Mapping[str, Compiler]):
         self._described = {case.compiler: family_of(case) for case in cases if case.compiler not in _CLASSES}
 
     def __getitem__(self, name: str) -> Compiler:
-        family = self._described.get(name) or _named(name)
+        family, kind = self._described.get(name), name.partition(":")[0]
+        if family is None and kind in _CLASSES and name not in _DESCRIBED_BY_CASES:
+            family = family_named(kind).named(name)
         if family is None:
             raise KeyError(name)
         return family
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._described or _named(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
         yield from (name for name in _CLASSES if name not in _DESCRIBED_BY_CASES)
@@ -82,8 +85,3 @@ def suite_reader() -> Suites:
 def onnx_family() -> Compiler:
     """The family whose toolchains import ONNX models."""
     return next(family for family in map(family_named, _CLASSES) if family.onnx_importer)
-
-
-def _named(name: str) -> Compiler | None:
-    kind = name.partition(":")[0]
-    return family_named(kind).named(name) if kind in _CLASSES and name not in _DESCRIBED_BY_CASES else None

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged_rules
 from triage.classify.rules import Rule
-from triage.compilers.parts import Runner
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Cause, Compiled, Detail, Failed, Failure, Outcome, Probe, Status, Untestable, Verdict
 from triage.recipes.expectations import expectation_for
+
+if TYPE_CHECKING:
+    from triage.compilers.base import Runner
 
 Match = Callable[[Failure], bool]
 _SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")

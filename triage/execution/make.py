@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from triage.classify import NO_PASS, PassScanner
+from triage.compilers.invocation import reported_facts
 from triage.execution.cache import Record, ResultCache
 from triage.execution.crash_stack import with_named_stack
 from triage.execution.judge import DISPATCHES, judge, needs_pass, rules_of
@@ -128,7 +129,7 @@ class Maker:
             count = runner.dispatches(counted.read_text("utf-8", "replace")) if runner and counted.is_file() else None
             if on_output and size is not None:
                 on_output(output)
-        facts = task.compiler.run_facts(execution)
+        facts = reported_facts(execution)
         dispatches = {} if count is None else {DISPATCHES: float(count)}
         if facts.ignored and facts.ignored not in self._warned:
             self._warned.add(facts.ignored)

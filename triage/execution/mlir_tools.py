@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-from triage.compilers.base import MlirTools
+from triage.compilers.invocation import MlirTools
 from triage.execution.process import Worker, run
 from triage.model.execution import Execution, Limits
 from triage.toolchains.home import temporary_folder

@@ -13,7 +13,7 @@ from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
-from triage.compilers.base import Importer
+from triage.compilers.base import ModelImporter
 from triage.execution.process import Worker, run
 from triage.model.case import Case
 from triage.model.execution import Captured, Ending, Execution
@@ -31,7 +31,7 @@ class OnnxImporters:
 
     def __init__(
         self,
-        importer: Importer,
+        importer: ModelImporter,
         others: Callable[[], Sequence[Path]],
         stop: threading.Event,
         packages: Callable[[], Path | None],

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from triage.compilers.parts import Runner
 from triage.compilers.values import converted, differences, file_value, first_difference, identity_of, tensor_proto
 from triage.execution.inputs import digest_of, verified, write_checksum
 from triage.execution.judge import RUN_MS
@@ -21,6 +21,9 @@ from triage.model.execution import Captured, Execution, Limits
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import write_whole
+
+if TYPE_CHECKING:
+    from triage.compilers.base import Runner
 
 READS_UNWRITTEN = "reads_unwritten"  # the metric of a run whose results depend on memory that was never written to
 _UNWRITTEN = ("85", "170")  # bytes that glibc fills new memory with

@@ -6,11 +6,10 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import Runner
 from triage.compilers.values import zero_of
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared
@@ -24,6 +23,9 @@ from triage.model.execution import Limits
 from triage.model.outcome import Compiled, Failed, Untestable
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
+
+if TYPE_CHECKING:
+    from triage.compilers.base import Runner
 
 _LIMITS = Limits(timeout=120.0, memory=8 << 30)
 _ONE_THREAD = "--device=local-sync"

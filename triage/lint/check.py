@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from triage.compilers.analysis import Linter, LintFinding, LintRule, ProgramFindings, Severity
 from triage.compilers.base import mlir_tools
+from triage.compilers.parts import LintFinding, LintRule, ProgramFindings, Severity
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
 from triage.lint.solver import measure_solver
@@ -21,6 +21,9 @@ from triage.model.json_form import as_json
 from triage.model.outcome import Untestable
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import flag_applies
+
+if TYPE_CHECKING:
+    from triage.compilers.base import Linter
 
 _SEVERITIES = list(Severity)
 _IGNORE = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.analysis import LintFinding, ProgramFindings, SolverLimit
+from triage.compilers.parts import LintFinding, ProgramFindings, SolverLimit
 from triage.execution.engine import Engine
 from triage.execution.task import Naming
 from triage.mlir import SourcePosition
@@ -39,7 +39,7 @@ def measure_solver(
     if outcome.failure.failure_class not in solver.failure_classes:
         position = _position((outcome.failure.location or "").replace(str(path), shown))
         rule, text = solver.other_rule, f"does not compile on {version}: {headline}"
-        return ProgramFindings((LintFinding(rule.name, rule.severity, text, position),))
+        return ProgramFindings((LintFinding(rule.name, rule.severity, text, position=position),))
     flags = []
     if solver.option is None:
         text = f"the affinity solver does not converge, and {version} has no option for more iterations"

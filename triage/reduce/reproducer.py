@@ -11,8 +11,8 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from triage.compilers.base import kernel_of
+from triage.compilers.parts import MODULE_PLACE, PythonFunction, StandaloneCompile
 from triage.compilers.registry import family_of
-from triage.compilers.repro_script import MODULE_PLACE, PythonFunction, StandaloneCompile
 from triage.compilers.values import split_value
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared

@@ -15,9 +15,9 @@ from triage.classify.rules import (
     RemedyCandidate,
     RewriteInput,
 )
-from triage.compilers.analysis import OptionCatalog, RemedyHints
 from triage.compilers.base import kernel_of
 from triage.compilers.invocation import flag_name
+from triage.compilers.parts import OptionCatalog, RemedyHints
 from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.outcome import Failure

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from triage.compilers.analysis import RewriteNames
 from triage.compilers.base import mlir_tools
+from triage.compilers.parts import RewriteNames
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
 from triage.execution.inputs import Prepared

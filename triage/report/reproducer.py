@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from triage.compilers.parts import RULES_FILE, StandaloneCall
 from triage.compilers.registry import family_of
-from triage.compilers.repro_script import RULES_FILE, StandaloneCall
 from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.errors import BadInput

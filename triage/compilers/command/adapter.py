@@ -1,20 +1,20 @@
-"""Translate a case into the command line of its recipe."""
+"""A compiler behind a command: translate a case into the command line of its recipe, and repeat it in a shell."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description, Environment, Packaging, Part, pep440
-from triage.compilers.command.spec import CommandScript, CommandSpec, VersionRule
-from triage.compilers.invocation import Invocation, fill_placeholders
-from triage.execution.process import capture
+from triage.compilers.invocation import Invocation, answer_of, fill_placeholders
+from triage.compilers.parts import RULES_FILE, ReproScript, StandaloneCall, StandaloneCompile
 from triage.model.case import Case, CaseSpec
-from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Ending
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
@@ -26,19 +26,89 @@ if TYPE_CHECKING:
 _PACKAGES = "command:"
 _CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
 _NOT_OURS = {"__pycache__", "CMakeFiles", ".git", ".cache"}
-_TIMEOUT = 60.0  # seconds for printing the version
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRule:
+    """How to ask a compiler that is not a package for its version."""
+
+    run: tuple[str, ...]
+    pattern: str
+    """Matches the version, or has a group for it, in what `run` prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec(CaseSpec):
+    """A compiler behind a command."""
+
+    words: tuple[str, ...]
+    """The command line, program first, with placeholders such as `{input}`."""
+    packages: tuple[str, ...] = ()
+    """Requirements of the package index, first the one whose releases are the timeline."""
+    version: VersionRule | None = None
+    parse_errors_fail: bool = False
+
+
+def is_mlir(input_name: str) -> bool:
+    """Whether an input is MLIR, whose text changes from version to version, so that many cannot read it."""
+    return input_name.endswith((".mlir", ".mlirbc"))
+
+
+def _spec_of(case: Case) -> CommandSpec:
+    assert isinstance(case.spec, CommandSpec)
+    return case.spec
+
+
+class CommandScript(ReproScript):
+    """Repeats the recipe's own command line, its placeholders as shell variables."""
+
+    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+        spec = _spec_of(case)
+        is_usual = spec.parse_errors_fail != is_mlir(case.input.path.name)
+        keys = {
+            "package": spec.packages,
+            "command": spec.words,
+            "version": spec.version and {"run": spec.version.run, "pattern": spec.version.pattern},
+            "parse_errors": None if is_usual else "fail" if spec.parse_errors_fail else "untestable",
+            "rules": case.rules and RULES_FILE,
+        }
+        lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items() if value)
+        return ("compiler: command", *lines)
+
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        return next(iter(_spec_of(case).packages), toolchain.program.name)
+
+    def call(self, task: StandaloneCompile) -> StandaloneCall:
+        packages = _spec_of(task.case).packages
+        before = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
+        if packages:
+            remark = "\n# Set PYTHON to the interpreter that has it."
+            prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
+            before += [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
+        else:
+            remark = "\n# Set TOOLCHAIN to the compiler's folder, or to the compiler itself."
+            before += [': "${TOOLCHAIN:?set it to the path of the compiler}"']
+        shown = {"input": task.source, "output": "out", "python": "python3"}
+        words = tuple(fill_placeholders(word, shown) for word in task.options)
+        run = " ".join(_shell_word(word, task.source) for word in task.options)
+        install = task.requirement and shlex.join((task.requirement, *packages[1:]))
+        return StandaloneCall(install, words, run, remark, tuple(before), replaces=False)
+
+
+def _shell_word(word: str, source: str) -> str:
+    """A word for the shell, with variables for its placeholders."""
+    places = {"input": source, "output": '"$OUT/out"', "python": '"${PYTHON:-python3}"', "toolchain": '"$TOOLCHAIN"'}
+    parts = re.split(r"\{(input|output|python|toolchain)\}", word)  # texts and names in turn
+    return "".join(places[part] if index % 2 else shlex.quote(part) for index, part in enumerate(parts) if part) or "''"
 
 
 class Command(Compiler):
     """A family of one compiler: the releases of a package, or what folders hold."""
 
-    recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.command.llvm_tools:LlvmToolRecipes")
+    recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.command.recipe:LlvmToolRecipes")
     # The input may well be Python or ONNX, so every file is passed on unchanged.
     recipe = RecipeFamily(
-        name="command",
-        any_input=True,
-        sections=("command",),
-        keys="triage.compilers.command.recipe_format:CommandFormat",
+        "command", any_input=True, sections=("command",), keys="triage.compilers.command.recipe:CommandFormat"
     )
     folders = "a folder, a virtual environment, or a program"
     script = CommandScript()
@@ -50,17 +120,21 @@ class Command(Compiler):
         self.packaging: Packaging = Environment(packages[1:])
         self._version = version
 
+    def named(self, name: str, spec: CaseSpec | None = None) -> Compiler | None:
+        if isinstance(spec, CommandSpec):
+            return Command(name, spec.packages, spec.version)
+        packages = name.removeprefix(_PACKAGES).split()
+        return Command(name, tuple(packages)) if name.startswith(_PACKAGES) and packages else None
+
     def locate(self, root: Path) -> Path | None:
         """The interpreter of a virtual environment; otherwise the folder or the program itself."""
-        if not root.exists():
-            return None
         python = root / "bin" / "python"
-        return (python if _environment_of(python) else root).absolute()
+        program = python if _environment_of(python) else root
+        return program.absolute() if root.exists() else None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
         """All of a virtual environment; the programs, libraries and scripts of a folder; or the program."""
-        root = _environment_of(program)
-        if root is not None:
+        if (root := _environment_of(program)) is not None:
             return (root / "pyvenv.cfg", *sorted(path for folder in _site(root) for path in _files(folder)))
         if program.is_dir():
             return tuple(sorted(path for path in _files(program) if _CODE.fullmatch(path.name) or os.access(path, os.X_OK)))
@@ -69,7 +143,9 @@ class Command(Compiler):
     def describe(self, program: Path) -> Description:
         root, version = _environment_of(program), None
         if self._version is not None:
-            version = _reported_version(self._version, _places(program))
+            answer = answer_of([fill_placeholders(word, _places(program)) for word in self._version.run])
+            match = re.search(self._version.pattern, answer.stdout.text + answer.stderr.text)
+            version = match and pep440(match[1] if match.groups() else match[0])
         elif self.distribution and root is not None:
             from importlib.metadata import distributions
 
@@ -93,12 +169,6 @@ class Command(Compiler):
         env = {"PATH": path, "PYTHONPATH": "", "PYTHONNOUSERSITE": "1", "PYTHONHASHSEED": "0"}
         return Invocation(options, env=env, places=places)
 
-    def named(self, name: str, spec: CaseSpec | None = None) -> Compiler | None:
-        if isinstance(spec, CommandSpec):
-            return Command(name, spec.packages, spec.version)
-        packages = name.removeprefix(_PACKAGES)
-        return Command(name, tuple(packages.split())) if name.startswith(_PACKAGES) and packages.strip() else None
-
 
 def _environment_of(program: Path) -> Path | None:
     """The virtual environment whose interpreter this is."""
@@ -121,13 +191,3 @@ def _files(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _NOT_OURS]
         yield from (path for name in names if (path := Path(parent, name)).is_file() and path.suffix != ".pyc")
-
-
-def _reported_version(rule: VersionRule, places: dict[str, str]) -> str | None:
-    """Return the version that the compiler prints, if any. EnvironmentFailure when it does not run."""
-    argv = [fill_placeholders(word, places) for word in rule.run]
-    answer = capture(argv, _TIMEOUT)
-    if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
-        raise EnvironmentFailure(f"{argv[0]} does not print its version: {answer.stderr.last_line or answer.ending}")
-    match = re.search(rule.pattern, answer.stdout.text + answer.stderr.text)
-    return pep440(match[1] if match.groups() else match[0]) if match else None

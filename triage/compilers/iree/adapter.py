@@ -9,24 +9,22 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, Importer, IssueForm, Part, pep440
-from triage.compilers.invocation import Invocation, RunFacts, flag_name
-from triage.compilers.iree.devices import target_flags
-from triage.compilers.iree.recipe import IREE
-from triage.compilers.repro_script import ReproScript
+from triage.compilers.base import Compiler, Description, ModelImporter, Part, pep440
+from triage.compilers.invocation import Invocation, answer_of, flag_name
+from triage.compilers.iree.devices import IREE, target_flags
+from triage.compilers.iree.runner import is_script
+from triage.compilers.parts import ReproScript
 from triage.execution.crash_stack import PRINT_ADDRESSES
-from triage.execution.process import capture
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
 from triage.recipes.values import yaml_text
 
 if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
-    from triage.compilers.analysis import Ir, Linter, RemedyHints
-    from triage.compilers.parts import RecipeFromInput, Runner, Suites
+    from triage.compilers.base import Ir, Linter, Runner, Suites
+    from triage.compilers.parts import RecipeFromInput, RemedyHints
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
@@ -34,20 +32,9 @@ _QUIET = "--mlir-print-op-on-diagnostic=false"
 # The wheel's entry script in bin/ starts an interpreter first and turns a signal into an ordinary exit status, so the
 # native binary inside the package is preferred wherever both are there.
 _INNER = "iree/compiler/_mlir_libs/iree-compile"
-_LOCATIONS = (
-    _INNER,
-    f"lib/python3*/site-packages/{_INNER}",
-    "tools/iree-compile",
-    "install/bin/iree-compile",
-    "bin/iree-compile",
-    "iree-compile",
-)
-_LIBRARIES = (
-    "libIREECompiler.so",
-    "../lib/libIREECompiler.so",
-    "libIREECompiler.dylib",
-    "../lib/libIREECompiler.dylib",
-)
+_PACKAGED = f"lib/python3*/site-packages/{_INNER}"
+_LOCATIONS = (_INNER, _PACKAGED, "tools/iree-compile", "install/bin/iree-compile", "bin/iree-compile", "iree-compile")
+_LIBRARIES = tuple(f"{folder}libIREECompiler.{end}" for end in ("so", "dylib") for folder in ("", "../lib/"))
 
 _VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
 _OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
@@ -55,7 +42,6 @@ _SWITCH = re.compile(r"^\s+-{1,2}(iree-[\w.-]*)\s+- ", re.MULTILINE)  # an optio
 _CHOICE = re.compile(r"\s+-{1,2}(iree-[\w.-]*|compile-to)=<value>\s+- ")
 _VALUE = re.compile(r"\s+=([\w-]+)\s")
 _NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
-_TIMEOUT = 60.0  # seconds; an answer takes 0.1
 
 
 class IreeScript(ReproScript):
@@ -79,14 +65,7 @@ class Iree(Compiler):
     distribution = "iree-base-compiler"
     recipe = IREE
     title = "IREE"
-    issue_form = IssueForm(
-        steps="Steps to reproduce your issue",
-        component=("What component(s) does this issue relate to?", "Compiler"),
-        version="Version information",
-        repository="https://github.com/iree-org/iree",
-        tag="iree-{}",
-    )
-    onnx_importer = Importer(
+    onnx_importer = ModelImporter(
         "iree.compiler.tools.import_onnx",
         ("iree-base-compiler", "onnx"),
         ("iree/compiler/tools/import_onnx/*.py", "iree/compiler/extras/onnx_importer.py"),
@@ -101,13 +80,13 @@ class Iree(Compiler):
     folders = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
 
     def locate(self, root: Path) -> Path | None:
-        if root.is_file():
-            return _behind_script(root) if is_script(root) else root.absolute()
-        for pattern in _LOCATIONS:
-            for path in sorted(root.glob(pattern)):
-                if path.is_file():
-                    return _behind_script(path) if is_script(path) else path.absolute()
-        return None
+        paths = [root] if root.is_file() else [path for pattern in _LOCATIONS for path in sorted(root.glob(pattern))]
+        program = next((path.absolute() for path in paths if path.is_file()), None)
+        if program is None or not is_script(program):
+            return program
+        environment = program.parent.parent  # the entry script starts the native binary
+        packaged = [environment / _INNER, *sorted(environment.glob(_PACKAGED))]
+        return packaged[-1] if packaged[-1].is_file() else None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
         libraries = [program.parent / name for name in _LIBRARIES]
@@ -116,7 +95,7 @@ class Iree(Compiler):
     def describe(self, program: Path) -> Description:
         queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
         with ThreadPoolExecutor(len(queries)) as pool:
-            version_text, help_text, backends = pool.map(partial(output_of, program), queries)
+            version_text, help_text, backends = pool.map(partial(_output_of, program), queries)
         choices = _choices(help_text)
         match = _VERSION.search(version_text)
         if match is None or "--iree-hal-target-backends" not in help_text:
@@ -136,65 +115,36 @@ class Iree(Compiler):
         )
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        known = toolchain.capabilities
+        known, name = toolchain.capabilities, toolchain.revision.name
         if case.target.backend not in known.backends:
-            return Untestable(
-                Cause.TARGET,
-                f"{toolchain.revision.name} has no backend {case.target.backend} (it has {', '.join(sorted(known.backends))})",
-            )
+            has = ", ".join(sorted(known.backends))
+            return Untestable(Cause.TARGET, f"{name} has no backend {case.target.backend} (it has {has})")
         if case.phase is not None and case.phase not in known.phases:
-            return Untestable(Cause.FLAG, f"{toolchain.revision.name} has no phase {case.phase}")
+            return Untestable(Cause.FLAG, f"{name} has no phase {case.phase}")
         flags = [flag.text for flag in case.flags if flag_applies(flag, toolchain.version)]
-        names = {flag_name(flag) for flag in flags}
         target = target_flags(case.target, known.flags, flags)
         if isinstance(target, Untestable):
             return target
         phase = [f"--compile-to={case.phase}"] if case.phase else []
-        printing = () if flag_name(_QUIET) in names else (_QUIET,)
+        printing = () if flag_name(_QUIET) in map(flag_name, flags) else (_QUIET,)
         return Invocation((*target, *phase, *flags), printing, PRINT_ADDRESSES)
 
-    def run_facts(self, execution: Execution) -> RunFacts:
-        return RunFacts()  # failures name the phase; nothing else is printed
 
-
-def _behind_script(script: Path) -> Path | None:
-    """Return the native binary that a virtual environment's entry script starts."""
-    environment = script.absolute().parent.parent
-    packaged = sorted(environment.glob(f"lib/python3*/site-packages/{_INNER}"))
-    flat = environment / _INNER  # an install made with --target
-    return packaged[-1] if packaged else flat if flat.is_file() else None
-
-
-def is_script(path: Path) -> bool:
-    """Whether a file names the program that runs it in its first line."""
-    with path.open("rb") as source:
-        return source.read(2) == b"#!"
-
-
-def python_root(program: Path) -> Path:
-    """Return the folder to import `iree.compiler` from: above the package in a wheel, bindings/python in a build tree."""
-    if program.parent.name == "_mlir_libs":
-        return program.parents[3]
-    return program.parents[1] / "compiler" / "bindings" / "python"
-
-
-def output_of(program: Path, *options: str) -> str:
-    """What a program prints. EnvironmentFailure when it does not run."""
-    execution = capture([str(program), *options], _TIMEOUT)
-    if execution.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
-        raise EnvironmentFailure(f"{program} does not run: {execution.stderr.last_line or execution.ending}")
-    if not execution.ok:
-        first = next(iter((execution.stderr.text or execution.stdout.text).splitlines()), "nothing printed")
-        raise EnvironmentFailure(f"{program} {' '.join(options)} ended with {execution.status}: {first}")
-    return execution.stdout.text
+def _output_of(program: Path, *options: str) -> str:
+    """What a program prints. EnvironmentFailure when it does not run or fails."""
+    answer = answer_of([str(program), *options])
+    if not answer.ok:
+        first = next(iter((answer.stderr.text or answer.stdout.text).splitlines()), "nothing printed")
+        raise EnvironmentFailure(f"{program} {' '.join(options)} ended with {answer.status}: {first}")
+    return answer.stdout.text
 
 
 def _choices(help_text: str) -> dict[str, tuple[str, ...]]:
     """The values that the help text lists below options, in its order."""
     lines = help_text.splitlines()
     choices = {}
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines, 1):
         if option := _CHOICE.match(line):
-            values = takewhile(bool, map(_VALUE.match, lines[number + 1 :]))
+            values = takewhile(bool, map(_VALUE.match, lines[number:]))
             choices[option[1]] = tuple(value[1] for value in values if value)
     return {name: values for name, values in choices.items() if values}

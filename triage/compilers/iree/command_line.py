@@ -5,22 +5,30 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.iree.devices import CHIP_FLAGS, DEVICE_NAMES, STARTS_LATE, device_flags, target_of
-from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.devices import (
+    BACKENDS,
+    CHIP_FLAGS,
+    DEVICE,
+    DEVICE_NAMES,
+    IREE,
+    LOCAL,
+    STARTS_LATE,
+    device_flags,
+    target_of,
+)
 from triage.compilers.parts import PastedText, RecipeFromInput
-from triage.compilers.pasted_text import read_mlir
-from triage.compilers.shell_words import ShellCommand, calls_in, expand_response_files
+from triage.compilers.pasted_text import ShellCommand, calls_in, read_mlir
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
 _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
-_DEVICE, _PHASE, _BACKENDS = "--iree-hal-target-device=", "--compile-to=", "--iree-hal-target-backends="
-_LOCAL = "--iree-hal-local-target-device-backends="
+_STDIN = ("-", "/dev/stdin", "%s")
+_PHASE = "--compile-to="
 # A recipe names the chip once; each version gets its own spelling. Older spellings are read only.
 _CHIPS = {f"--{name}": backend for backend, spellings in CHIP_FLAGS.items() for name in spellings} | {
     "--iree-rocm-target-chip": "rocm",
@@ -30,19 +38,17 @@ _CHIPS = {f"--{name}": backend for backend, spellings in CHIP_FLAGS.items() for 
 }
 # Backends that current versions spell in another way.
 _OLD_BACKENDS = {"vulkan": "vulkan-spirv", "dylib-llvm-aot": "llvm-cpu", "dylib": "llvm-cpu", "cpu": "llvm-cpu", "hip": "rocm"}
-# Options that only change what is printed, and where.
-_WRITING = re.compile(
-    r"--(iree-hal-dump-|iree-hal-benchmark-|dump-compilation-phases-to|mlir-print-|mlir-elide-|mlir-timing|mlir-pass-statistics"
-    r"|mlir-disable-threading|mlir-pass-pipeline-(crash|local)-reproducer|debug\b|debug-only|verify-diagnostics"
-    r"|split-input-file|save-temp|iree-scheduling-dump-)"
+# Options that only change what is printed, and where; and programs of the other machine.
+_LEFT_OUT = re.compile(
+    r"--(o=|iree-hal-dump-|iree-hal-benchmark-|dump-compilation-phases-to|mlir-print-|mlir-elide-|mlir-timing"
+    r"|mlir-pass-statistics|mlir-disable-threading|mlir-pass-pipeline-(crash|local)-reproducer|debug\b|debug-only|verify$"
+    r"|verify-diagnostics|split-input-file|save-temp|iree-scheduling-dump-|iree-(llvm|llvmcpu)-\w+-linker-path=)"
 )
-# Programs of the other machine, which the compiler finds next to itself.
-_MACHINE = re.compile(r"--iree-(llvm|llvmcpu)-(embedded|system|wasm)-linker-path=")
-_EARLY = frozenset({"start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow"})
+_EARLY = IREE.phases[: IREE.phases.index("stream")]
 _ALONE = frozenset({"--verify", "--debug"})  # options without a value, although a word may follow
 _IN_PROGRAM = re.compile(r'#hal\.executable\.target<"([\w-]+)"')
 _READ = 1 << 20  # characters of the input
-_IREE_OPT = "{site_packages}/iree/compiler/_mlir_libs/iree-opt"
+_IREE_OPT = ["{site_packages}/iree/compiler/_mlir_libs/iree-opt", "{input}", "{flags}", "-o", "{output}"]
 
 
 class IreeRecipes(RecipeFromInput):
@@ -74,90 +80,28 @@ def read_command(words: Sequence[str], backend: str | None = None, source: Path 
         if words and not words[0].startswith(("-", "@")) and not _INPUT.search(words[0]):
             return None
         command = ShellCommand("iree-compile", tuple(words))
-    inputs, flags, left_out = _sorted(_joined(expand_response_files(command.words, Path())))
+    inputs, flags, left_out = _sorted(_joined(_with_response_files(command.words, Path())))
     path = source or _input(inputs, command.stdin)
-    start = _iree_opt(path, flags) if command.tool == "iree-opt" else _iree_compile(path, flags, backend)
-    return replace(start, left_out=(*left_out, *start.left_out), env=dict(command.env))
+    if command.tool == "iree-opt":
+        keys = ("package: iree-base-compiler", f"command: {json.dumps(_IREE_OPT)}")
+        start = RecipeStart("command", path, None, tuple(flags), keys=keys, toolchain="command:iree-base-compiler:latest")
+    else:
+        start = _iree_compile(path, flags, backend)
+    return replace(start, left_out=tuple(left_out), env=dict(command.env))
 
 
-def _input(inputs: Sequence[str], stdin: str | None) -> Path:
-    if inputs in ([], ["-"], ["/dev/stdin"]) and stdin:
-        return Path(stdin)
-    if len(inputs) != 1:
-        found = " and ".join(inputs) if inputs else "none"
-        raise BadInput(f"expected one input (.mlir, .mlirbc or .onnx) in the command line, found {found}; name it with --input")
-    if inputs[0] in ("-", "/dev/stdin", "%s"):
-        raise BadInput(
-            "the command line reads the compiler's standard input; save the program to a file and name it with --input"
-        )
-    return Path(inputs[0])
-
-
-def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeStart:
-    notes: list[str] = []
-    flags = [_current(flag, notes) for flag in flags]
-    chosen = backend or _backend(flags)
-    phases = [flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)]
-    phase = phases[0] if len(phases) == 1 and phases[0] in IREE.phases else None
-    if chosen is None:
-        chosen = _backend_in(path) or ("llvm-cpu" if phase in _EARLY else None)
-        if chosen is None:
-            raise BadInput("the command line names no backend and no device; name the backend with --backend")
-        if not _starts_late(flags):
-            notes.append(f"The command line names no backend; {chosen} is passed.")
-    chips = list(dict.fromkeys(flag for flag in flags if _CHIPS.get(flag.partition("=")[0]) == chosen))
-    chip = chips[0].partition("=")[2] if len(chips) == 1 else None
-    if chip:
-        flags.remove(chips[0])
-    target = Target(chosen, chip, _devices(flags, chosen))
-    selecting = {flag for flag in flags if flag.startswith((_DEVICE, _BACKENDS, _LOCAL))}
-    is_implied = selecting == set(device_flags(target)) and not _starts_late(flags)  # the recipe's target replaces these
-    kept = tuple(flag for flag in flags if not (is_implied and flag in selecting) and flag != f"{_PHASE}{phase}")
-    return RecipeStart(IREE.name, path, target, kept, phase, notes=tuple(notes))
-
-
-def _iree_opt(path: Path, flags: Sequence[str]) -> RecipeStart:
-    words = [_IREE_OPT, "{input}", "{flags}", "-o", "{output}"]
-    keys = ("package: iree-base-compiler", f"command: {json.dumps(words)}")
-    return RecipeStart("command", path, None, tuple(flags), keys=keys, toolchain="command:iree-base-compiler:latest")
-
-
-def _current(flag: str, notes: list[str]) -> str:
-    """The flag with a backend that current versions know."""
-    name = flag.removeprefix(_BACKENDS)
-    if name == flag or name not in _OLD_BACKENDS:
-        return flag
-    notes.append(f"The backend {name} is called {_OLD_BACKENDS[name]} now.")
-    return f"{_BACKENDS}{_OLD_BACKENDS[name]}"
-
-
-def _backend(flags: Sequence[str]) -> str | None:
-    """The backend that the flags compile for. Of several the one of a GPU, whose chip versions spell differently."""
-    backend, _ = target_of(flags)
-    if backend is not None:
-        return backend if backend in IREE.backends else backend.split(",")[0]
-    drivers = [re.sub(r"^[\w$.-]+=", "", flag.removeprefix(_DEVICE)) for flag in flags if flag.startswith(_DEVICE)]
-    words = [re.split(r"[\[:,]", driver)[0] for driver in drivers]
-    by_driver = {name: backend for backend, name in DEVICE_NAMES.items() if name != "local"}
-    backends = [flag.removeprefix(_BACKENDS).split(",")[0] for flag in flags if flag.startswith(_BACKENDS)]
-    chips = [_CHIPS[name] for flag in flags if (name := flag.partition("=")[0]) in _CHIPS]
-    named = [by_driver.get(word, IREE.aliases.get(word, word)) for word in words] + backends + chips
-    known = [name for name in named if name in IREE.backends]
-    return next((name for name in known if name in ("rocm", "cuda")), known[0] if known else None)
-
-
-def _starts_late(flags: Sequence[str]) -> bool:
-    return any(STARTS_LATE.match(flag) for flag in flags)
-
-
-def _backend_in(path: Path) -> str | None:
-    """The backend that a textual program names itself."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            match = _IN_PROGRAM.search(file.read(_READ))
-    except OSError:
-        return None
-    return match[1] if match and match[1] in IREE.backends else None
+def _with_response_files(words: Sequence[str], folder: Path) -> Iterator[str]:
+    """Replace each `@FILE` by the words in the file. BadInput if one cannot be read."""
+    for word in words:
+        if not word.startswith("@"):
+            yield word
+            continue
+        path = folder / word[1:]
+        try:
+            text = path.read_text("utf-8")
+        except OSError as error:
+            raise BadInput(f"the response file {path} cannot be read: {error.strerror or error}") from error
+        yield from _with_response_files(shlex.split(text, comments=True), path.parent)
 
 
 def _joined(words: Iterable[str]) -> list[str]:
@@ -178,10 +122,8 @@ def _joined(words: Iterable[str]) -> list[str]:
 
 
 def _is_input(word: str) -> bool:
-    if word in ("-", "%s", "/dev/stdin") or _INPUT.search(word) is not None:
-        return True
     try:
-        return Path(word).is_file()
+        return word in _STDIN or _INPUT.search(word) is not None or Path(word).is_file()
     except OSError:  # too long for a name
         return False
 
@@ -193,22 +135,93 @@ def _sorted(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     left_out: list[str] = []
     for word in words:
         if re.fullmatch(r"[A-Za-z_][\w.-]*=\w+(\[\d+\])?", word):  # the second of several named devices
-            flags.append(f"{_DEVICE}{word}")
+            flags.append(f"{DEVICE}{word}")
         elif not word.startswith("-") or word == "-":
             inputs.append(word)
-        elif word.startswith("--o=") or _WRITING.match(word) or _MACHINE.match(word) or word in _ALONE:
-            left_out.append(word.replace("--o=", "-o ", 1) if word.startswith("--o=") else word)
-        elif word.startswith(_DEVICE) and " " in word:
-            flags += [f"{_DEVICE}{device}" for device in word.removeprefix(_DEVICE).split()]
+        elif _LEFT_OUT.match(word):
+            left_out.append(re.sub("^--o=", "-o ", word))
+        elif word.startswith(DEVICE) and " " in word:
+            flags += [f"{DEVICE}{device}" for device in word.removeprefix(DEVICE).split()]
         elif word not in flags:
             flags.append(word)
     return inputs, flags, left_out
 
 
+def _input(inputs: Sequence[str], stdin: str | None) -> Path:
+    if inputs in ([], ["-"], ["/dev/stdin"]) and stdin:
+        return Path(stdin)
+    if len(inputs) != 1:
+        found = " and ".join(inputs) if inputs else "none"
+        raise BadInput(f"expected one input (.mlir, .mlirbc or .onnx) in the command line, found {found}; name it with --input")
+    if inputs[0] in _STDIN:
+        text = "the command line reads the compiler's standard input"
+        raise BadInput(f"{text}; save the program to a file and name it with --input")
+    return Path(inputs[0])
+
+
+def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeStart:
+    notes: list[str] = []
+    for index, flag in enumerate(flags):
+        old = flag.removeprefix(BACKENDS)
+        if old != flag and old in _OLD_BACKENDS:
+            notes.append(f"The backend {old} is called {_OLD_BACKENDS[old]} now.")
+            flags[index] = f"{BACKENDS}{_OLD_BACKENDS[old]}"
+    phases = [flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)]
+    phase = phases[0] if len(phases) == 1 and phases[0] in IREE.phases else None
+    starts_late = any(map(STARTS_LATE.match, flags))
+    chosen = backend or _backend(flags)
+    if chosen is None:
+        chosen = _backend_in(path) or ("llvm-cpu" if phase in _EARLY else None)
+        if chosen is None:
+            raise BadInput("the command line names no backend and no device; name the backend with --backend")
+        if not starts_late:
+            notes.append(f"The command line names no backend; {chosen} is passed.")
+    chips = list(dict.fromkeys(flag for flag in flags if _CHIPS.get(flag.partition("=")[0]) == chosen))
+    chip = chips[0].partition("=")[2] if len(chips) == 1 else None
+    if chip:
+        flags.remove(chips[0])
+    target = Target(chosen, chip, _devices(flags, chosen))
+    selecting = {flag for flag in flags if flag.startswith((DEVICE, BACKENDS, LOCAL))}
+    if selecting == set(device_flags(target)) and not starts_late:  # the recipe's target replaces these
+        flags = [flag for flag in flags if flag not in selecting]
+    kept = tuple(flag for flag in flags if flag != f"{_PHASE}{phase}")
+    return RecipeStart(IREE.name, path, target, kept, phase, notes=tuple(notes))
+
+
+def _backend(flags: Sequence[str]) -> str | None:
+    """The backend that the flags compile for. Of several the one of a GPU, whose chip versions spell differently."""
+    backend, _ = target_of(flags)
+    if backend is not None:
+        return backend if backend in IREE.backends else backend.split(",")[0]
+    by_driver = {name: backend for backend, name in DEVICE_NAMES.items() if name != "local"}
+    named = []
+    for flag in flags:
+        name, _, value = flag.partition("=")
+        if flag.startswith(DEVICE):
+            driver = re.split(r"[\[:,]", re.sub(r"^[\w$.-]+=", "", value))[0]
+            named.append(by_driver.get(driver, IREE.aliases.get(driver, driver)))
+        elif flag.startswith(BACKENDS):
+            named.append(value.split(",")[0])
+        elif name in _CHIPS:
+            named.append(_CHIPS[name])
+    known = [name for name in named if name in IREE.backends]
+    return next((name for name in known if name in ("rocm", "cuda")), known[0] if known else None)
+
+
+def _backend_in(path: Path) -> str | None:
+    """The backend that a textual program names itself."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            match = _IN_PROGRAM.search(file.read(_READ))
+    except OSError:
+        return None
+    return match[1] if match and match[1] in IREE.backends else None
+
+
 def _devices(flags: Sequence[str], backend: str) -> int | None:
     """The number of devices, when they are declared by number from 0 on; None when they are declared otherwise."""
-    declared = [flag for flag in flags if flag.startswith(_DEVICE)]
+    declared = [flag for flag in flags if flag.startswith(DEVICE)]
     if not declared or backend not in DEVICE_NAMES:
         return None
     counted = device_flags(Target(backend, devices=len(declared)))
-    return len(declared) if [flag for flag in counted if flag.startswith(_DEVICE)] == declared else None
+    return len(declared) if [flag for flag in counted if flag.startswith(DEVICE)] == declared else None

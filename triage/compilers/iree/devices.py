@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from mmap import ACCESS_READ, mmap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import flag_name
-from triage.model.case import Case, Target
+from triage.model.case import InputKind, Target
 from triage.model.outcome import Cause, Untestable
+from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.mlir import Module
+
+_PHASES = (
+    *("input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow", "stream", "executable-sources"),
+    *("executable-configurations", "executable-targets", "hal", "vm", "end"),
+)
+IREE = RecipeFamily(
+    name="iree",
+    nicknames=("iree-compile", "mlir"),
+    backends=("cuda", "llvm-cpu", "metal-spirv", "rocm", "vmvx", "vmvx-inline", "vulkan-spirv", "webgpu-spirv"),
+    aliases={
+        **dict.fromkeys(("amd", "amdgpu", "hip"), "rocm"),
+        **dict.fromkeys(("cpu", "host", "llvm", "local"), "llvm-cpu"),
+        **dict.fromkeys(("nvidia", "nvptx"), "cuda"),
+        **dict.fromkeys(("spirv", "vulkan"), "vulkan-spirv"),
+        "metal": "metal-spirv",
+        "webgpu": "webgpu-spirv",
+    },
+    phases=_PHASES,
+    sections=("run", "bench"),
+    flag="--iree-opt-level=O3",
+    keys="triage.compilers.iree.recipe_format:IreeFormat",
+    inputs={
+        ".mlir": InputKind.MLIR,
+        ".mlirbc": InputKind.BYTECODE,
+        ".onnx": InputKind.ONNX,
+        ".py": InputKind.GENERATOR,
+    },
+)
+"""What a recipe may contain."""
 
 DEVICE_NAMES = {
     "rocm": "hip",
@@ -24,16 +52,11 @@ DEVICE_NAMES = {
     "vmvx": "local",
     "metal-spirv": "metal",
 }
-DEVICE_FLAG = "iree-hal-target-device"
-_DEVICE = f"--{DEVICE_FLAG}="
-_BACKENDS = "--iree-hal-target-backends="
-_LOCAL = "--iree-hal-local-target-device-backends="
+DEVICE, BACKENDS = "--iree-hal-target-device=", "--iree-hal-target-backends="
+LOCAL = "--iree-hal-local-target-device-backends="
 _POSITION = re.compile(r"__device_(\d{1,4000})")  # Python reads no longer numbers
 _NAMED = re.compile(r'([\w$.-]+)=(?=[\w#"])')
-_DRIVER = re.compile(r"(?:([\w$.-]+)=)?(\w+)(?:\[\d+\])?\Z")
-_REFERENCE_TEXT = r'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)'
-_REFERENCE = re.compile(_REFERENCE_TEXT)
-_REFERENCE_BYTES = re.compile(_REFERENCE_TEXT.encode())
+_REFERENCE = re.compile(r'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)')
 _TARGETS = "hal.device.targets"
 # Newest spelling first; the first one that a version lists is used.
 CHIP_FLAGS = {
@@ -46,7 +69,6 @@ CHIP_FLAGS = {
 _GPU_CHIP_FLAGS = {f"--{name}": backend for backend in ("rocm", "cuda") for name in CHIP_FLAGS[backend]}
 # A program for a late phase names its targets itself.
 STARTS_LATE = re.compile(r"--compile-mode=hal-executable|--compile-from=(?:executable-\w+|hal|vm)\b")
-_MAX_DEVICES = 256  # a larger number in a program is a mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,40 +86,31 @@ class DeclaredDevices:
 def devices_in(text: str) -> Iterator[str]:
     """Yield the devices that the text of an attribute or type refers to."""
     if "#hal.device." in text:
-        for found in _REFERENCE.finditer(text):
-            yield found[1].strip('"')
-
-
-def devices_named(program: Path) -> frozenset[str]:
-    """Return the devices that a textual program refers to; the file may have any size."""
-    if not program.stat().st_size:
-        return frozenset()
-    with program.open("rb") as source, mmap(source.fileno(), 0, access=ACCESS_READ) as text:
-        return frozenset(match[1].decode().strip('"') for match in _REFERENCE_BYTES.finditer(text))
+        yield from (name.strip('"') for name in _REFERENCE.findall(text))
 
 
 def position_of(device: str) -> int | None:
-    """Return the position that a device's name stands for; None for a user-defined name."""
+    """The position that a device's name stands for; None for a user-defined name."""
     found = _POSITION.fullmatch(device)
     return int(found[1]) if found else None
 
 
 def declared_by(options: Sequence[str]) -> DeclaredDevices:
-    """Return the devices that a command line declares."""
-    backends = [text for text in options if text.startswith(_BACKENDS)]
+    """The devices that a command line declares."""
+    backends = [text for text in options if text.startswith(BACKENDS)]
     if backends:  # the older option: one device, and options that declare devices are ignored
         return DeclaredDevices({"__device_0": backends[-1]}, sole=backends[-1])
-    flags = [text for text in options if text.startswith(_DEVICE)]
-    names = [_NAMED.match(text.removeprefix(_DEVICE)) for text in flags]
+    flags = [text for text in options if text.startswith(DEVICE)]
+    names = [_NAMED.match(text.removeprefix(DEVICE)) for text in flags]
     if any(names) and not all(names):
-        unnamed = next(flag for flag, name in zip(flags, names, strict=True) if not name)
+        unnamed = flags[names.index(None)]
         return DeclaredDevices(problem=f"`{unnamed}` has no name but other devices have: name all of them or none")
     positions = (name[1] if name else f"__device_{index}" for index, name in enumerate(names))
     return DeclaredDevices(dict(zip(positions, flags, strict=True)))
 
 
-def declared_in(module: Module) -> DeclaredDevices:
-    """Return the devices that a module declares itself."""
+def declared_in(module: Module) -> dict[str, str]:
+    """The devices that a module declares itself, as in `DeclaredDevices`."""
     from triage.mlir.tree import entries, split  # a compile does not parse the program
 
     found = {}
@@ -109,93 +122,62 @@ def declared_in(module: Module) -> DeclaredDevices:
         found |= dict.fromkeys(entries(targets[1:-1]), _TARGETS)
     elif targets:
         found |= {f"__device_{index}": _TARGETS for index, _ in enumerate(split(targets[1:-1]))}
-    return DeclaredDevices(found)
+    return found
 
 
 def declaring(devices: Sequence[str], backend: str | None, options: Sequence[str]) -> tuple[str, ...]:
-    """Return the options that declare these devices, with the driver of the given options if they agree on one."""
-    drivers = {found[1] for text in options if (found := re.match(rf"{_DEVICE}(?:[\w$.-]+=)?([a-z]+)", text))}
+    """The options that declare these devices, with the driver of the given options if they agree on one."""
+    drivers = {found[1] for text in options if (found := re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text))}
     driver = drivers.pop() if len(drivers) == 1 else DEVICE_NAMES.get(backend or "", "local")
     positions = [position_of(name) for name in devices]
     if None in positions:  # one user-defined name: name all
-        flags = [f"{_DEVICE}{name}={driver}[{index}]" for index, name in enumerate(devices)]
+        flags = [f"{DEVICE}{name}={driver}[{index}]" for index, name in enumerate(devices)]
     else:
-        flags = [f"{_DEVICE}{driver}[{index}]" for index in range(max(position or 0 for position in positions) + 1)]
-    if driver == "local" and not any(text.startswith(_LOCAL) for text in options):
-        flags.append(f"{_LOCAL}{backend if DEVICE_NAMES.get(backend or '') == 'local' else 'llvm-cpu'}")
+        flags = [f"{DEVICE}{driver}[{index}]" for index in range(max(position or 0 for position in positions) + 1)]
+    if driver == "local" and not any(text.startswith(LOCAL) for text in options):
+        flags.append(f"{LOCAL}{backend if DEVICE_NAMES.get(backend or '') == 'local' else 'llvm-cpu'}")
     return tuple(flags)
 
 
-def declaring_for(case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
-    """Return the options that declare these devices besides those of the case's own options.
-
-    Returns:
-        None if all are declared, or if no option can declare them.
-    """
-    options = [flag.text for flag in case.flags]
-    values = [text.removeprefix(_DEVICE) for text in options if text.startswith(_DEVICE)]
-    drivers = [_DRIVER.match(value) for value in values]
-    wanted = sorted(devices, key=_natural_order)
-    positions = [position_of(name) for name in wanted]
-    known = bool(values) or case.target.backend in DEVICE_NAMES
-    if not wanted or not known or not all(drivers) or max((number or 0 for number in positions), default=0) >= _MAX_DEVICES:
-        return None
-    named = [driver[1] for driver in drivers if driver and driver[1]]
-    if None in positions or named:
-        enough = set(wanted) <= set(named)
-        wanted = [*named, *(name for name in wanted if name not in named)]
-    else:
-        enough = max(number or 0 for number in positions) < (len(values) or case.target.devices or 0)
-    return None if enough else declaring(wanted, case.target.backend, options)
-
-
-def _natural_order(name: str) -> tuple[str, int, str]:
-    head = name.rstrip("0123456789")
-    return head, int(name[len(head) :] or 0), name
-
-
 def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the backend and the chip that a command line compiles for; None for none or several."""
-    backends = {text.removeprefix(flag) for text in options for flag in (_BACKENDS, _LOCAL) if text.startswith(flag)}
-    chips = {text.partition("=")[2]: text.partition("=")[0] for text in options if text.partition("=")[0] in _GPU_CHIP_FLAGS}
-    backends |= {_GPU_CHIP_FLAGS[flag] for flag in chips.values()}
-    for text in options:
-        if text.startswith(_DEVICE):
-            driver = re.sub(r"^[\w$.-]+=", "", text.removeprefix(_DEVICE)).partition("[")[0]
-            backends |= {backend for backend, name in DEVICE_NAMES.items() if name == driver and name != "local"}
+    """The backend and the chip that a command line compiles for; None for none or several."""
+    backends = {text.removeprefix(flag) for text in options for flag in (BACKENDS, LOCAL) if text.startswith(flag)}
+    parts = [text.partition("=") for text in options]
+    chips = {value: _GPU_CHIP_FLAGS[flag] for flag, _, value in parts if flag in _GPU_CHIP_FLAGS}
+    drivers = {re.sub(r"^[\w$.-]+=", "", value).partition("[")[0] for flag, _, value in parts if f"{flag}=" == DEVICE}
+    backends |= {
+        *chips.values(),
+        *(backend for backend in DEVICE_NAMES if is_gpu(backend) and DEVICE_NAMES[backend] in drivers),
+    }
     return backends.pop() if len(backends) == 1 else None, next(iter(chips)) if len(chips) == 1 else None
 
 
 def is_gpu(backend: str | None) -> bool:
     """Whether a backend's programs run on a GPU."""
-    return backend in DEVICE_NAMES and DEVICE_NAMES[backend] != "local"
+    return DEVICE_NAMES.get(backend or "", "local") != "local"
 
 
 def target_flags(target: Target, known: frozenset[str], own: Sequence[str]) -> list[str] | Untestable:
-    """Return the flags for backend or devices, and chip, or why the version has none.
+    """The flags for backend or devices, and chip, or why the version has none.
 
     known: the flags of the version; own: the flags of the recipe, which are not repeated.
     """
     flags: list[str] = []
-    present = {flag_name(flag) for flag in own}
-    if present.isdisjoint((DEVICE_FLAG, "iree-hal-target-backends")) and not any(map(STARTS_LATE.match, own)):
+    if not any(text.startswith((DEVICE, BACKENDS)) or STARTS_LATE.match(text) for text in own):
         flags += device_flags(target)
     if target.chip is not None:
-        spellings = CHIP_FLAGS.get(target.backend, ())
-        spelling = next((name for name in spellings if name in known), None)
+        spelling = next((name for name in CHIP_FLAGS.get(target.backend, ()) if name in known), None)
         if spelling is None:
             return Untestable(Cause.FLAG, f"this version has no flag that names a chip for {target.backend}")
-        if spelling not in present:
+        if spelling not in map(flag_name, own):
             flags.append(f"--{spelling}={target.chip}")
     return flags
 
 
 def device_flags(target: Target) -> list[str]:
-    """Return the flags that name the target's backend or declare its devices."""
+    """The flags that name the target's backend or declare its devices."""
     if target.devices is None:
-        return [f"{_BACKENDS}{target.backend}"]
+        return [f"{BACKENDS}{target.backend}"]
     name = DEVICE_NAMES[target.backend]
-    flags = [f"{_DEVICE}{name}[{ordinal}]" for ordinal in range(target.devices)]
-    if name == "local":
-        flags.append(f"{_LOCAL}{target.backend}")
-    return flags
+    flags = [f"{DEVICE}{name}[{ordinal}]" for ordinal in range(target.devices)]
+    return [*flags, f"{LOCAL}{target.backend}"] if name == "local" else flags

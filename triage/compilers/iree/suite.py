@@ -8,11 +8,10 @@ from pathlib import Path
 
 from pydantic import Field, PositiveFloat
 
-from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.devices import IREE
 from triage.compilers.iree.run_files import read_flagfile
 from triage.compilers.iree.suite_files import EMPTY, SuiteFiles, SuiteMapping
 from triage.compilers.iree.suite_models import is_model_test, is_onnx_models, model_cases, onnx_cases, torch_test
-from triage.compilers.parts import Suites
 from triage.model.case import Case, Expectation, Flag, Input, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -40,7 +39,7 @@ class SuiteConfig(SuiteMapping):
     tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
 
 
-class IreeSuites(Suites):
+class IreeSuites:
     """IREE's test suites."""
 
     def cases(self, folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:

@@ -10,8 +10,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from triage.compilers.iree.devices import target_of
-from triage.compilers.iree.recipe import IREE
+from triage.compilers.iree.devices import IREE, target_of
 from triage.compilers.values import ValueText, split_value
 from triage.model.case import Artifact, Case, Flag, Generator, Input, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem

@@ -12,7 +12,6 @@ from packaging.version import Version
 from triage.compilers.base import (
     Compiler,
     Description,
-    IssueForm,
     KernelSpec,
     Packaging,
     Part,
@@ -59,13 +58,6 @@ class Triton(Compiler):
     )
     noun = "kernel"
     title = "Triton"
-    issue_form = IssueForm(
-        "Describe the bug",
-        steps=None,
-        version="Environment details",
-        context=None,
-        repository="https://github.com/triton-lang/triton",
-    )
     recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.triton.kernel_recipe:TritonRecipes")
     script = TritonScript()
     folders = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"

@@ -11,7 +11,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from triage.compilers.base import KernelSpec, kernel_of
-from triage.compilers.repro_script import PythonFunction, ReproScript, StandaloneCall, StandaloneCompile
+from triage.compilers.parts import PythonFunction, ReproScript, StandaloneCall, StandaloneCompile
 from triage.compilers.triton.chips import chip_of
 from triage.model.case import Case
 from triage.model.revision import Toolchain

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
+from typing import TypeVar
 
 import yaml
 from pydantic import TypeAdapter
@@ -83,12 +84,17 @@ class LintProgram:
     words: LintWords = field(default_factory=lint_words)
 
     @cached_property
+    def declares(self) -> dict[str, str]:
+        """The devices that the module declares itself."""
+        return declared_in(self.module)
+
+    @cached_property
     def declared(self) -> DeclaredDevices | None:
         """The devices that options and module declare; None if both mention none."""
-        flags, own = declared_by(self.options), declared_in(self.module)
-        if not flags.devices and not own.devices and flags.problem is None:
+        flags = declared_by(self.options)
+        if not flags.devices and not self.declares and flags.problem is None:
             return None
-        return DeclaredDevices(flags.devices | own.devices, flags.problem, flags.sole)
+        return replace(flags, devices=flags.devices | self.declares)
 
     @cached_property
     def functions(self) -> list[Operation]:
@@ -115,8 +121,7 @@ class LintProgram:
 
     def device(self, text: str | None) -> str | None:
         """Return the device that an attribute names, if it names exactly one."""
-        names = list(dict.fromkeys(self.devices_in(text))) if text else []
-        return names[0] if len(names) == 1 else None
+        return _only(set(self.devices_in(text or "")))
 
     @cached_property
     def ports(self) -> Mapping[Operation, Sequence[Port]]:
@@ -134,19 +139,49 @@ class LintProgram:
         return found
 
     @cached_property
-    def placed(self) -> Mapping[Value, str]:
-        """The device of each value that the program places, or that is computed from values on a single device."""
-        return _placed(self) if self.references else {}
+    def operations(self) -> Sequence[Operation]:
+        """The operations of functions and their control flow, but not those on single elements."""
+        steps = (step for function in self.functions for step in steps_of(function.regions[0]))
+        return [operation for operation, _ in steps if operation is not None]
 
     def uses(self, operation: Operation) -> list[Value]:
         """Return the tensors that an operation and its regions use."""
         return [value for value in free_values(operation) if is_tensor(value)]
 
+    def only_carries(self, operation: Operation) -> bool:
+        """Whether an operation only passes values on, so that their devices do not matter."""
+        return operation.name in self.words.carried or operation.name.partition(".")[0] in self.words.carried
+
+    def placed_on(self, operation: Operation) -> str | None:
+        """Return the device that an operation's own attributes name."""
+        devices = (self.device(operation.attribute(name)) for name in self.words.placed_by)
+        return next(filter(None, devices), None)
+
     @cached_property
-    def operations(self) -> Sequence[Operation]:
-        """The operations of functions and their control flow, but not those on single elements."""
-        steps = (step for function in self.functions for step in steps_of(function.regions[0]))
-        return [operation for operation, _ in steps if operation is not None]
+    def placed(self) -> Mapping[Value, str]:
+        """The device of each value that the program places, or that is computed from values on a single device."""
+        words = self.words
+        found: dict[Value, str] = {}
+        symbols = (operation for operation in self.module.body.operations if operation.symbol)
+        places = {operation.symbol: self.placed_on(operation) for operation in symbols}
+        for function in self.functions if self.references else ():
+            found |= {port.value: port.device for port in self.ports[function] if port.kind == "argument" and port.device}
+            passed_on: dict[Value, set[str | None]] = {}
+            for operation, pairs in steps_of(function.regions[0]):
+                for source, target in pairs:
+                    devices = passed_on.setdefault(target, set())
+                    devices.add(found.get(source))
+                    found.pop(target, None)
+                    found |= {target: device} if (device := _only(devices)) else {}
+                device = self.placed_on(operation) if operation else None
+                if operation is None or (operation.name in words.passes_on and device is None):
+                    continue
+                if device is None and operation.name in words.loads:
+                    device = places.get((operation.attribute("global") or "").lstrip("@").strip('"'))
+                if device is None and not self.only_carries(operation):
+                    device = _only({found[value] for value in self.uses(operation) if value in found})
+                found |= {value: device for value in operation.results if device}
+        return found
 
     @cached_property
     def used_on(self) -> Mapping[Value, set[str]]:
@@ -161,44 +196,12 @@ class LintProgram:
                         found.setdefault(value, set()).update(devices)
         return found
 
-    def only_carries(self, operation: Operation) -> bool:
-        """Whether an operation only passes values on, so that their devices do not matter."""
-        return operation.name in self.words.carried or operation.name.partition(".")[0] in self.words.carried
+
+D = TypeVar("D", str, str | None)
 
 
-def _placed(program: LintProgram) -> dict[Value, str]:
-    words = program.words
-    found: dict[Value, str] = {}
-
-    def own_device(operation: Operation) -> str | None:
-        devices = (program.device(operation.attribute(name)) for name in words.placed_by)
-        return next((device for device in devices if device), None)
-
-    symbols = (operation for operation in program.module.body.operations if operation.symbol)
-    places = {operation.symbol: own_device(operation) for operation in symbols}
-    for function in program.functions:
-        ports = (port for port in program.ports[function] if port.kind == "argument")
-        found |= {port.value: port.device for port in ports if port.device}
-        passed_on: dict[Value, set[str | None]] = {}
-        for operation, pairs in steps_of(function.regions[0]):
-            for source, target in pairs:
-                devices = passed_on.setdefault(target, set())
-                devices.add(found.get(source))
-                device = next(iter(devices)) if len(devices) == 1 else None
-                if device is None:
-                    found.pop(target, None)
-                else:
-                    found[target] = device
-            device = own_device(operation) if operation else None
-            if operation is None or (operation.name in words.passes_on and device is None):
-                continue
-            if device is None and operation.name in words.loads:
-                device = places.get((operation.attribute("global") or "").lstrip("@").strip('"'))
-            if device is None and not program.only_carries(operation):
-                operands = {found[value] for value in program.uses(operation) if value in found}
-                device = operands.pop() if len(operands) == 1 else None
-            found |= {value: device for value in operation.results if device}
-    return found
+def _only(devices: set[D]) -> D | None:
+    return next(iter(devices)) if len(devices) == 1 else None
 
 
 def is_tensor(value: Value) -> bool:

@@ -1,8 +1,11 @@
-"""The recipe keys of a compiler behind a command."""
+"""The recipe keys of a compiler behind a command, and recipes from calls of LLVM's and MLIR's tools, such as `llc -O2 a.ll`."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -11,8 +14,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, Field, model_validator
 
 from triage.compilers.base import VERSION
-from triage.compilers.command.spec import CommandSpec, VersionRule, is_mlir
+from triage.compilers.command.adapter import CommandSpec, VersionRule, is_mlir
+from triage.compilers.parts import PastedText, RecipeFromInput
+from triage.compilers.pasted_text import calls_in, read_llvm
 from triage.model.case import Case
+from triage.model.errors import BadInput
+from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar, Text
 from triage.recipes.recipe import File, RecipeFormat, TargetFormat, locate
 from triage.recipes.values import unknown_word
@@ -88,9 +95,8 @@ class CommandFormat(RecipeFormat):
         if self.phase is not None:
             raise AtKey("phase", 'compiler "command" cannot stop after a phase; remove the key.')
         if self.package and not re.fullmatch(r"[\w.-]+", self.package[0]):
-            name = self.package[0]
-            message = f"{name} has bounds, but the first package is the one whose releases are tried: write its name only."
-            raise AtKey("package", message)
+            text = f"{self.package[0]} has bounds, but the first package is the one whose releases are tried"
+            raise AtKey("package", f"{text}: write its name only.")
         if self.package and self.version is not None:
             raise AtKey("version", "the version of a package is known; remove the key.")
         return self
@@ -105,3 +111,40 @@ class CommandFormat(RecipeFormat):
             rules=locate(folder, self.rules) if self.rules else None,
             spec=CommandSpec(tuple(self.command), tuple(self.package), rule, strict),
         )
+
+
+# The short names are words of English, too, so that they count only where a command begins.
+_TOOLS = re.compile(r"(?:^\s*|[`|;&]\s*|[$%]\s+|RUN:\s*)(?:[^\s`\"']*/)?(?P<tool>mlir-opt|circt-opt|opt|llc)(?:-\d+)?(?=\s+\S)")
+_PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
+
+
+class LlvmToolRecipes(RecipeFromInput):
+    """Recipes of the command family whose toolchain is a folder with the tool."""
+
+    def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
+        call = next(calls_in(" ".join(words) if len(words) == 1 else shlex.join(words), _TOOLS), None)
+        if call is None:
+            return None
+        inputs = [Path(word) for word in call.words if _PROGRAM.search(word)]
+        flags: list[str] = []
+        rest = iter(call.words)
+        for word in rest:
+            if word == "-o":
+                next(rest, None)
+            elif word.startswith("-") and word != "-" and not word.startswith("-o="):
+                flags.append(word)
+            elif not _PROGRAM.search(word) and word not in ("-", "%s", "/dev/stdin"):
+                flags[-1:] = [f"{flags[-1]}={word}" if flags else word]
+        named = source or (Path(call.stdin) if call.stdin else next(iter(inputs), None))
+        if named is None:
+            raise BadInput(f"the command line of {call.tool} names no program; name it with --input")
+        program = f"{{toolchain}}/bin/{call.tool}"
+        keys = (
+            f"command: {json.dumps([program, '{flags}', '{input}', '-o', '{output}'])}",
+            f'version: {{run: ["{program}", "--version"], pattern: \'version (\\d+\\.\\d+\\.\\d+)\'}}',
+        )
+        note = f"The toolchain is a folder that holds bin/{call.tool}."
+        return RecipeStart("command", named, None, tuple(flags), keys=keys, notes=(note,), toolchain="path:FOLDER")
+
+    def read_text(self, text: str) -> PastedText:
+        return read_llvm(text, _TOOLS)
