@@ -77,13 +77,16 @@ def read_cases(cases: Path, commits: Path) -> list[Known]:
         while sha != case["good"]:
             found.append(by_sha[sha])
             sha = by_sha[sha].parent
-        span = tuple(reversed(found))
-        clues = Clues(case["diagnostics"], case["backend"], noticed=True)
-        culprit = next(index for index, commit in enumerate(span) if commit.sha == case["culprit"])
-        days = [datetime.fromisoformat(commit.date).astimezone(UTC).date() for commit in span]
-        nightlies = tuple(row for row, (day, following) in enumerate(pairwise(days)) if following > day)
-        known.append(Known(case["id"], feature_matrix(span, clues, "iree"), culprit, nightlies, span))
+        known.append(known_case(case["culprit"], tuple(reversed(found)), case["backend"], case["diagnostics"]))
     return known
+
+
+def known_case(sha: str, span: Sequence[Commit], backend: str, text: str) -> Known:
+    """Return a case of the commits of a range, oldest first. sha: of the culprit; text: what the failure prints."""
+    culprit = next(index for index, commit in enumerate(span) if commit.sha == sha)
+    days = [datetime.fromisoformat(commit.date).astimezone(UTC).date() for commit in span]
+    nightlies = tuple(row for row, (day, following) in enumerate(pairwise(days)) if following > day)
+    return Known(sha, feature_matrix(span, Clues(text, backend, noticed=True), "iree"), culprit, nightlies, tuple(span))
 
 
 def merged(prior: Floats, case: Known) -> tuple[Floats, Known]:
