@@ -15,7 +15,7 @@ from triage.bisect.candidates import commit_revision
 from triage.bisect.plan import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import run_search
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.git_history import CommitPosition, Timeline
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe

@@ -17,7 +17,7 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.candidates import BisectRange
 from triage.bisect.prior import Clues
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
@@ -81,8 +81,6 @@ class HistoryRunner:
     """Stands where an Engine stands. `asked` lists (case, index, fresh)."""
 
     progress = Progress()
-
-    after = 0
 
     def __init__(self, histories: dict[str, str], jobs: int = 1) -> None:
         self.histories, self.jobs = histories, jobs

@@ -8,7 +8,7 @@ import pytest
 from tests.bisect.letters import case_named, outcome, release_refs
 from triage.bisect.metric import threshold_between
 from triage.execution.judge import Metric, MetricThreshold
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Probe, Untestable
 from triage.model.progress import Progress

@@ -24,8 +24,8 @@ from triage.bisect.result import Answer
 from triage.bisect.search import BisectSearch, run_search
 from triage.cli.app import app
 from triage.execution.cache import Record, ResultCache
-from triage.execution.scheduler import ProbeJob
 from triage.execution.shared_cache import SharedCache, is_portable, packed
+from triage.execution.task import ProbeJob
 from triage.model.execution import Ending
 from triage.model.outcome import Probe
 
@@ -53,10 +53,11 @@ class Machine:
     warnings: list[str] = field(default_factory=list)
 
     @contextmanager
-    def open(self, *, trusted: bool = False) -> Iterator[ResultCache]:
+    def open(self, *, trusted: bool = False, fresh: bool = False) -> Iterator[ResultCache]:
         self.folder.mkdir(exist_ok=True)
-        with closing(ResultCache(self.folder / "evidence.db", self.warnings.append)) as evidence:
-            evidence.shared, evidence.trusted = SharedCache(self.url, self.warnings.append), trusted
+        shared = SharedCache(self.url, self.warnings.append) if self.url else None
+        path = self.folder / "evidence.db"
+        with closing(ResultCache(path, self.warnings.append, shared=shared, trusted=trusted, fresh=fresh)) as evidence:
             yield evidence
 
 
@@ -75,12 +76,13 @@ def test_a_result_of_one_machine_is_found_on_another(machines: tuple[Machine, Ma
     first, second = machines
     with first.open() as evidence:
         evidence.add(record(KEY))
+    with second.open(fresh=True) as evidence:
+        assert evidence.find(KEY) is None, "a command with --fresh"
     with second.open() as evidence:
-        assert evidence.find(KEY, after=1) is None, "a command with --fresh"
         assert evidence.find(KEY) == replace(record(KEY), origin=first.url)
     with second.open(trusted=True) as evidence:
         assert evidence.find(KEY) == record(KEY), "an own one if trusted"
-        evidence.shared = None
+    with replace(second, url="").open() as evidence:
         assert evidence.find(KEY) is None, "who leaves the store leaves its results"
         assert evidence.newest_of("case") == ()
     [file] = [file for file in folder.rglob("*") if file.is_file()]

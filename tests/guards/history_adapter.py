@@ -14,7 +14,7 @@ from tests.guards.histories import World
 from triage.bisect.plan import BisectRequest, bisect_between
 from triage.bisect.result import BisectKind
 from triage.bisect.search import BisectSearch, run_search
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
 

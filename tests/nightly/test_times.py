@@ -12,8 +12,8 @@ import pytest
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import Machine
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
-from triage.execution.scheduler import ProbeJob
 from triage.execution.statistics import LEAST, Pace
+from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
 from triage.nightly.compare import case_result

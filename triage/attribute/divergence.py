@@ -15,7 +15,7 @@ from triage.attribute.result import Attribution, ComparisonResult, Difference, D
 from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.git_history import Repository
 from triage.mlir.fingerprint import Fingerprint, Vocabulary, combined
 from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed

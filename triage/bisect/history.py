@@ -11,7 +11,8 @@ from typing import ClassVar
 from packaging.version import Version
 
 from triage.bisect.result import ReleaseBranch
-from triage.execution.scheduler import CaseProber, ProbeJob
+from triage.execution.engine import Engine
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Revision
@@ -160,7 +161,7 @@ def _exact_state(outcome: Outcome) -> tuple[str, str]:
 
 
 def histories(
-    runner: CaseProber, cases: Sequence[Case], refs: Sequence[ToolchainRef], *, share: float = 0.5, after: int = 0
+    runner: Engine, cases: Sequence[Case], refs: Sequence[ToolchainRef], *, share: float = 0.5
 ) -> tuple[History, ...]:
     """Find the history of every case along releases, oldest first.
 
@@ -170,7 +171,6 @@ def histories(
         refs: The releases.
         share: Part of all cases x releases that may be compiled; 1 compiles all. Below 1, a window of releases between two
             that agree can be missed. Changes that were seen are narrowed down even beyond the share.
-        after: Number of the last cached result to ignore.
     """
     survey = Survey(len(refs), {case.name: _hints(case, refs) for case in cases})
     by_name = {case.name: case for case in cases}
@@ -180,7 +180,7 @@ def histories(
     allowed = math.floor(share * len(cases) * len(refs))
 
     def ask(wanted: Sequence[tuple[str, int]]) -> None:
-        jobs = [ProbeJob(by_name[name], refs[index], after=after) for name, index in sorted(wanted, key=lambda key: key[1])]
+        jobs = [ProbeJob(by_name[name], refs[index]) for name, index in sorted(wanted, key=lambda key: key[1])]
         for probe in runner.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from triage.execution.engine import Engine
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
-from triage.execution.scheduler import CaseProber, ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Probe, Untestable
@@ -17,7 +18,7 @@ _LEAST_EXACT_RATIO = 1.01  # the same for a number that does not depend on the m
 
 
 def threshold_between(
-    prober: CaseProber, case: Case, good: ToolchainRef, bad: ToolchainRef, metric: Metric, threshold: float | None = None
+    prober: Engine, case: Case, good: ToolchainRef, bad: ToolchainRef, metric: Metric, threshold: float | None = None
 ) -> MetricThreshold:
     """Measure both ends several times. Whether more or less is worse is what they show.
 

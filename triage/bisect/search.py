@@ -27,8 +27,9 @@ from triage.bisect.result import (
     UntestableRevision,
     unexpected,
 )
+from triage.execution.engine import Engine
 from triage.execution.judge import Match, same_signature, verdict_of
-from triage.execution.scheduler import CaseProber, ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Untestable, Verdict
 from triage.model.revision import Revision
@@ -59,7 +60,7 @@ class BisectSearch:
     untestable_outside: probed while the ends were looked for. foreign: first probed by a machine that is not trusted.
     """
 
-    runner: CaseProber
+    runner: Engine
     case: Case
     range: BisectRange
     kind: BisectKind = BisectKind.REGRESSION

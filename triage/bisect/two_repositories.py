@@ -24,7 +24,7 @@ from triage.bisect.prior import Clues
 from triage.bisect.result import Answer, Bisection, Combination, Side, Suspect, commit_revision
 from triage.bisect.search import run_search, wrong_end
 from triage.execution.judge import verdict_of
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.git_history import Repository, Timeline
 from triage.model.case import Case
 from triage.model.errors import BadInput

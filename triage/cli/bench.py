@@ -11,8 +11,8 @@ from triage.cli.context import cases_named, load_cases, open_runner, refs_of, se
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import CasesOption, DryRunOption, RecipePaths, SuiteOption, duration_of, format_option, rev_option
 from triage.execution.benchmark import Benchmark, Configuration
-from triage.execution.scheduler import ProbeJob
 from triage.execution.statistics import Pace
+from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput, Interrupted
 from triage.report.benchmark import benchmark_document
 from triage.report.formats import write_report

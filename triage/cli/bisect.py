@@ -33,7 +33,7 @@ from triage.cli.options import (
 )
 from triage.execution.judge import Metric
 from triage.execution.results import Forecast, forecast
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.bisection import bisect_document, two_repositories_document
 from triage.report.forecast import forecast_document

@@ -13,7 +13,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FreshOption, JobsOption, SuiteOption, format_option, rev_option
 from triage.compilers.registry import suite_reader
 from triage.execution.judge import status_of
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Probe, Status, Untestable
 from triage.recipes.expectations import ExpectationUpdate, LeftCase, ObservedCase, UpdatedFile, updated_expectations
@@ -56,7 +56,7 @@ def update(
     selection = select_one_family(load_cases(paths, suite_config), (toolchain,), "expect update")
     with open_runner(context.obj, selection.cases, jobs, fresh=fresh) as runner:
         ref = runner.registry.resolve(selection.revs[0], selection.family)
-        planned = [ProbeJob(case, ref, after=runner.after) for case in selection.cases]
+        planned = [ProbeJob(case, ref) for case in selection.cases]
         probes = {probe.case.name: probe for probe in runner.probe_all(planned)}
         # A known failure that was not seen may come back: it is compiled and run once more.
         passes = [probe.case for probe in probes.values() if status_of(probe) is Status.XPASS]

@@ -25,7 +25,7 @@ from triage.cli.options import (
 )
 from triage.execution.engine import Engine
 from triage.execution.results import forecast
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.report.forecast import forecast_document
 from triage.report.formats import write_report
 from triage.report.history import history_document
@@ -74,9 +74,9 @@ def history(
             refs = runner.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
             if dry_run:
-                planned += [ProbeJob(case, ref, fresh, after=runner.after) for case in family_cases for ref in refs]
+                planned += [ProbeJob(case, ref, fresh) for case in family_cases for ref in refs]
                 continue
-            own = histories(runner, family_cases, refs, share=1.0 if every else _SHARE, after=runner.after)
+            own = histories(runner, family_cases, refs, share=1.0 if every else _SHARE)
             found += own
             branches += read_branches_of(runner, repo, own) if repo else ()
         if dry_run:

@@ -32,7 +32,7 @@ from triage.cli.options import (
 )
 from triage.cli.screen import print_stderr
 from triage.execution.results import forecast
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
@@ -120,7 +120,7 @@ def nightly(
     with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         if dry_run:
-            planned = [ProbeJob(case, ref, fresh, after=runner.after) for case in cases for ref in (new, old)]
+            planned = [ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)]
             later = "then those of --bisect, --reduce and --investigate for each new failure"
             remark = later if bisect or reduce or investigate else None
             write_report(output, forecast(runner, planned, remark=remark), forecast_document)

@@ -24,7 +24,7 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.execution.results import forecast
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.report.forecast import forecast_document

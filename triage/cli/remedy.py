@@ -22,7 +22,7 @@ from triage.cli.options import (
     rev_option,
     slower_metric,
 )
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
 from triage.report.remedy import planned_lines, remedy_document

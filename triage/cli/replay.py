@@ -46,7 +46,7 @@ def replay(
     check_compilers(cases)
     revs_of = {selection.family: selection.revs for selection in select_families(cases, toolchain)} if toolchain else None
     with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
-        replays = replay_all(runner, reproducers, revs_of, after=runner.after)
+        replays = replay_all(runner, reproducers, revs_of)
     write_report(output, Replays(replays), replay_document)
     return _exit_of(replays)
 

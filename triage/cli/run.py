@@ -21,7 +21,7 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.execution.results import RunResults, run_result
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.report.formats import write_report
 from triage.report.runs import run_document, run_junit
 
@@ -60,7 +60,7 @@ def run(
             (selection.cases, refs_of(runner, selection.family, selection.revs))
             for selection in select_families(cases, toolchain or ["installed"])
         ]
-        probe_jobs = [ProbeJob(case, ref, after=runner.after) for cases, refs in selections for ref in refs for case in cases]
+        probe_jobs = [ProbeJob(case, ref) for cases, refs in selections for ref in refs for case in cases]
         if dry_run:
             for line in runner.command_lines(probe_jobs):
                 typer.echo(line)

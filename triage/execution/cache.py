@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCHEMA_VERSION = 1
-DAMAGED = ".damaged-"
+_DAMAGED = ".damaged-"
 _LARGEST_RECORD = 256 << 20  # bytes of JSON
 _PATIENCE = 60.0  # seconds to wait for another process that writes
-_LOOKED_AT = 20  # newest rows of a key, of which the first usable one counts
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS probes (
@@ -58,6 +57,7 @@ _INSERT = (
     "INSERT OR REPLACE INTO probes (id, digest, key, case_name, toolchain, at, peak_rss_mb, facts) VALUES"
     " ((SELECT coalesce(max(id) + 1, ?) FROM probes), ?, ?, ?, ?, ?, ?, ?)"
 )
+_NEWEST = "case_name = ? AND id IN (SELECT max(id) FROM probes WHERE case_name = ? GROUP BY toolchain)"
 # SQLITE_ERROR is "no such column" and the like: a damaged schema, because the statements themselves are known to be right.
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT)
 
@@ -94,41 +94,51 @@ class ResultCache:
     Results of a shared store are used only while that store is in use.
     """
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = lambda _: None) -> None:
-        """Open or create the file. `warn` receives what the user must know about damage.
+    def __init__(
+        self,
+        path: Path,
+        warn: Callable[[str], None] = lambda _: None,
+        *,
+        shared: SharedCache | None = None,
+        fresh: bool = False,
+        trusted: bool = False,
+    ) -> None:
+        """Open or create the file.
+
+        Args:
+            path: The file.
+            warn: Receives what the user must know about damage.
+            shared: Asked for what is unknown here, and sent what is new.
+            fresh: Find only what is added from now on.
+            trusted: Results of other machines count as own ones.
 
         Raises:
             EnvironmentFailure: the file cannot be written, or a newer version of the program wrote it.
         """
-        self._path = path.resolve()
-        self._warn = warn
+        self._path, self._warn = path.resolve(), warn
+        self._shared, self._trusted = shared, trusted
         self._lock = threading.Lock()
         self._is_damaged = False
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None  # the file that is open
-        self.shared: SharedCache | None = None
-        """Asked for what is unknown here, and sent what is new."""
-        self.trusted = False
-        """Results of other machines count as own ones."""
-        self._run(lambda _: None)
+        self._is_fresh = fresh
+        newest = self._rows("SELECT coalesce(max(id), 0) FROM probes")[0][0]
+        self._after = int(newest) if fresh else 0  # the number of the last record to ignore; unlike a date it always grows
 
-    def find(self, key: str, after: int = 0) -> Record | None:
-        """Return the newest intact record of a key whose number is greater than `after`.
-
-        A result that is unknown here is looked up in the shared store, unless `after` asks for new ones, and kept.
-        """
-        known = next((known for known in self._records("key = ? AND id > ?", key, after) if known.key == key), None)
-        if known is None and not after and self.shared and (known := self.shared.find(key)):
+    def find(self, key: str) -> Record | None:
+        """Return the newest intact record of a key. One that only the shared store has is kept."""
+        known = next((known for known in self._records("key = ? AND id > ?", key, self._after) if known.key == key), None)
+        if known is None and not self._is_fresh and self._shared and (known := self._shared.find(key)):
             self.add(known)
-        return replace(known, origin="") if known and self.trusted else known
+        return replace(known, origin="") if known and self._trusted else known
 
     def all(self, key: str) -> list[Record]:
-        """Return the newest intact records of a key that this machine made, the newest first."""
-        return [record for record in self._records("key = ?", key) if self.trusted or not record.origin]
+        """Return the intact records of a key that this machine made, the newest first."""
+        return [record for record in self._records("key = ?", key) if self._trusted or not record.origin]
 
-    def last_number(self) -> int:
-        """Return the number of the newest record. Unlike a date it always grows."""
-        return int(self._rows("SELECT coalesce(max(id), 0) FROM probes")[0][0])
+    def newest_of(self, case_name: str) -> tuple[Record, ...]:
+        """Return the newest record of a case of this name on each toolchain, the latest first."""
+        return tuple(self._records(_NEWEST, utf8(case_name), utf8(case_name)))
 
     def add(self, *records: Record) -> None:
         """Append records. One that could not be read back is not added, with a warning."""
@@ -155,24 +165,14 @@ class ResultCache:
 
         self._run(insert)
         for record in records:
-            if self.shared and not record.origin:
-                self.shared.publish(record)
+            if self._shared and not record.origin:
+                self._shared.publish(record)
 
     def last_peak_mb(self, case_name: str) -> float | None:
         """Return the memory that a case used when it last ran, on any toolchain, in MiB."""
         rows = self._rows("SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 1", utf8(case_name))
         peak = rows[0][0] if rows else None
         return peak if isinstance(peak, float) and peak >= 0 else None
-
-    def newest_of(self, case_name: str) -> tuple[Record, ...]:
-        """Return the newest intact record of a case of this name on each toolchain, the latest first."""
-        name = utf8(case_name)
-        query = "SELECT toolchain FROM probes WHERE case_name = ? GROUP BY toolchain ORDER BY max(id) DESC"
-        newest = (
-            next(self._records("case_name = ? AND toolchain = ?", name, toolchain), None)
-            for (toolchain,) in self._rows(query, name)
-        )
-        return tuple(record for record in newest if record)
 
     def count(self) -> int:
         return int(self._rows("SELECT count(*) FROM probes")[0][0])
@@ -186,9 +186,9 @@ class ResultCache:
             self._is_damaged = False
 
     def _records(self, condition: str, *values: object) -> Iterator[Record]:
-        """Yield the newest intact records that meet a condition and come from this machine or the shared store in use."""
-        query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC LIMIT {_LOOKED_AT}"  # noqa: S608 - no user text
-        usable = ("", self.shared.url) if self.shared else ("",)
+        """Yield the intact records that meet a condition and come from this machine or the shared store in use."""
+        usable = ("", self._shared.url) if self._shared else ("",)
+        query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
         for digest, facts in self._rows(query, *values):
             try:
                 record = verified(digest, facts)
@@ -208,7 +208,9 @@ class ResultCache:
                 try:
                     return action(self._db or self._connect())
                 except sqlite3.DatabaseError as error:
-                    if not self._is_corrupt(error):
+                    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+                    is_read_only = code == sqlite3.SQLITE_READONLY and os.access(self._path, os.W_OK)  # by its header
+                    if code not in _CORRUPT and not is_read_only:
                         raise
                 self._set_aside()
                 return action(self._connect())
@@ -245,18 +247,11 @@ class ResultCache:
             self._db.close()
         self._db = None
 
-    def _is_corrupt(self, error: sqlite3.Error) -> bool:
-        """Return whether the content of the file is damaged, and not only out of reach."""
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_READONLY:  # by its header
-            return os.access(self._path, os.W_OK)
-        return code in _CORRUPT
-
     def _set_aside(self) -> None:
         """Rename the file, unless another process did so meanwhile."""
         with self._alone():
             if _identity(self._path) == self._opened:
-                target = self._path.with_name(f"{self._path.name}{DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S.%f}")
+                target = self._path.with_name(f"{self._path.name}{_DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S.%f}")
                 self._path.replace(target)
                 for suffix in ("-wal", "-shm"):
                     self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
@@ -266,7 +261,7 @@ class ResultCache:
 
 def set_aside_files(path: Path) -> list[Path]:
     """Return the files that were set aside as damaged, the oldest first."""
-    return sorted(path.parent.glob(f"{path.name}{DAMAGED}*"))
+    return sorted(path.parent.glob(f"{path.name}{_DAMAGED}*"))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -297,19 +292,18 @@ def record_json(record: Record) -> str:
 
 
 def parse_record(text: str | bytes) -> Record:
-    """Read a record from JSON. Fields that an older version did not write have their defaults, unknown ones are ignored.
+    """Read a record from JSON. Missing fields have their defaults, unknown ones are ignored.
 
     Raises:
         ValueError: the text is not JSON, or a field is missing, has another type, or is a number that cannot be stored.
     """
-    from pydantic import ValidationError
+    from pydantic import ValidationError  # slow to import
 
     try:
         return _reader().validate_json(text, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        first = error.errors(include_url=False, include_input=False)[0]  # the input may be hostile
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 @cache

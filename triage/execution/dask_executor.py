@@ -1,4 +1,4 @@
-"""Make probes on the workers of a Dask cluster.
+"""Make tasks on the workers of a Dask cluster.
 
 The client plans tasks, keeps their records and judges them. A worker gets a case and the bytes of its files, obtains the same
 toolchain, makes the task and returns facts. Dask sends the task of a lost worker to another one.
@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,13 @@ from triage.execution.cache import Record, parse_record, record_json
 from triage.execution.engine import Engine, open_engine
 from triage.execution.process import StopSignal
 from triage.execution.run_task import RunTask
-from triage.execution.task import Naming, Task, by_key
+from triage.execution.task import Task, by_key
 from triage.model.case import Case, Input, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.execution import utf8
 from triage.model.outcome import Cause, Probe, Untestable
 from triage.toolchains.home import disk_errors, write_whole
-from triage.toolchains.registry import ToolchainRef
 
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
 _LARGEST = 64 << 20  # bytes of a file that travels
@@ -64,21 +63,20 @@ class Parcel:
     """What a worker needs to make a task, besides the bytes of its files."""
 
     case: Case
-    family: str
     rev: str
     """How the worker names the toolchain."""
     identity: str
     """The digest of the toolchain's files."""
     key: str
     """Of the task, which the worker's must have too."""
-    variant: str
-    naming: Naming | None
+    options: dict[str, Any]
+    """Fields of the task that do not follow from the case."""
     files: tuple[Path, ...]
     """Where they are on the client."""
 
 
 class NotMade(Exception):
-    """A worker cannot make a task. The arguments are the worker, empty where it is not known, and the reason."""
+    """A worker cannot make a task. The arguments are the worker, empty if it is not known, and the reason."""
 
 
 @contextmanager
@@ -90,41 +88,33 @@ def open_cluster(address: str | None, jobs: int | None, engine: Engine) -> Itera
         EnvironmentFailure: there is no scheduler, or it has no workers that can run this program.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
-    with _started(address, jobs, engine.memory_mb) as place:
+    with ExitStack() as closing:
+        place: Any = address
+        if place is None:
+            closing.enter_context(config.set(_SETTINGS))
+            resources = {"memory": engine.maker.capacity.memory_mb}
+            worker = {**_LOOPBACK, "nthreads": jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": resources}
+            scheduler = {"cls": Scheduler, "options": _LOOPBACK}
+            workers = {0: {"cls": Worker, "options": worker}}
+            place = closing.enter_context(SpecCluster(workers, scheduler, silence_logs=logging.CRITICAL))
         try:
-            client = Client(place, timeout=_CONNECT, set_as_default=False)
+            client = closing.enter_context(Client(place, timeout=_CONNECT, set_as_default=False))
         except (OSError, ValueError) as error:
             raise EnvironmentFailure(f"cannot reach the Dask scheduler {address}: {error}") from error
+        if not client.nthreads():
+            raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
         plugin = TaskPlugin()
+        closing.callback(_unregister, client, plugin.name)
         try:
-            if not client.nthreads():
-                raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
-            try:
-                client.register_plugin(plugin)
-            except Exception as error:  # whatever a worker without this program raises
-                raise EnvironmentFailure(f"a worker cannot run {versions()}: {error}") from error
-            yield DaskCluster(client, plugin.name, engine)
-        finally:
-            with suppress(Exception):
-                client.unregister_worker_plugin(plugin.name)
-            client.close()
+            client.register_plugin(plugin)
+        except Exception as error:  # whatever a worker without this program raises
+            raise EnvironmentFailure(f"a worker cannot run {versions()}: {error}") from error
+        yield DaskCluster(client, plugin.name, engine)
 
 
-@contextmanager
-def _started(address: str | None, jobs: int | None, memory_mb: float) -> Iterator[Any]:
-    if address:
-        yield address
-        return
-    worker = {"nthreads": jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": {"memory": memory_mb}}
-    with (
-        config.set(_SETTINGS),
-        SpecCluster(
-            scheduler={"cls": Scheduler, "options": _LOOPBACK},
-            workers={0: {"cls": Worker, "options": {**_LOOPBACK, **worker}}},
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-    ):
-        yield cluster
+def _unregister(client: Client, plugin: str) -> None:
+    with suppress(Exception):
+        client.unregister_worker_plugin(plugin)
 
 
 @dataclass
@@ -134,8 +124,6 @@ class DaskCluster:
     client: Client
     plugin: str
     engine: Engine
-    _resources: dict[str, float] = field(default_factory=dict)
-    """The largest amount that a worker has of each."""
 
     @property
     def slots(self) -> int:
@@ -154,14 +142,12 @@ class DaskCluster:
             return None
         case, runner = task.case, task.compiler.run
         device = runner.device(case, case.run) if case.run and runner else None
-        if not self._resources or (device and device not in self._resources):
-            workers = [worker["resources"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-            self._resources = {name: max(worker.get(name, 0.0) for worker in workers) for each in workers for name in each}
-        if device and device not in self._resources:
+        offered = self._offered()
+        if device and device not in offered:
             reason = f"no worker offers the device {device}; start one with --resources {device}=1"
             return Untestable(Cause.TARGET, reason)
-        needs = {"memory": self.engine.reservation(case), "cores": 1.0} | ({device: 1.0} if device else {})
-        needs = {name: min(amount, self._resources[name]) for name, amount in needs.items() if name in self._resources}
+        needs = {"memory": self.engine.maker.reservation(case), "cores": 1.0} | ({device: 1.0} if device else {})
+        needs = {name: min(amount, offered[name]) for name, amount in needs.items() if name in offered}
         problems: dict[str, str] = {}  # by worker
         try:
             contents = [self._content(path) for path in parcel.files]
@@ -209,6 +195,11 @@ class DaskCluster:
             raise NotMade("", "it returned no result of the task that it was sent")
         return records
 
+    def _offered(self) -> dict[str, float]:
+        """Return the largest amount that a worker has of each resource."""
+        workers = [worker["resources"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+        return {name: max(worker.get(name, 0.0) for worker in workers) for each in workers for name in each}
+
     def _content(self, path: Path) -> Future | bytes:
         """Return the bytes of a small file. Those of others are a task of their own: Dask sends them once to a worker, and
         computes them again when it is lost.
@@ -220,9 +211,8 @@ class DaskCluster:
 
     def _packed(self, task: Task) -> Parcel | None:
         """Return a task as data; None for one that only this machine can make."""
-        ref = self.engine.registry.ref_of(task.toolchain)
-        rev = _rev_of(ref) if ref else None
         case, run = task.case, task.case.run
+        rev = self._rev_of(task)
         if rev is None or (run and (run.measured or run.reference or run.libraries)):
             return None  # it is measured, or needs the result of another compile
         if any(map(_FILE_FLAG.search, [*(flag.text for flag in case.flags), *(run.flags if run else ())])):
@@ -241,14 +231,17 @@ class DaskCluster:
             small = tuple(path for path in dict.fromkeys(files) if path.stat().st_size <= _LARGEST)
         except OSError:
             return None
-        return Parcel(case, task.toolchain.family, rev, task.toolchain.identity, task.key, task.variant, task.naming, small)
+        options = {"variant": task.variant, "naming": task.naming}
+        return Parcel(case, rev, task.toolchain.identity, task.key, options, small)
 
-
-def _rev_of(ref: ToolchainRef) -> str | None:
-    """Return how another machine names a toolchain; None for one that only this machine can obtain, such as a build."""
-    if ref.release is not None:
-        return ref.release.version
-    return None if ref.path is None else f"path:{ref.path}"
+    def _rev_of(self, task: Task) -> str | None:
+        """Return how another machine names a toolchain; None for one that only this machine can obtain, such as a build."""
+        ref = self.engine.registry.ref_of(task.toolchain)
+        if ref is None:
+            return None
+        if ref.release is not None:
+            return ref.release.version
+        return None if ref.path is None else f"path:{ref.path}"
 
 
 def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
@@ -298,18 +291,18 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
         try:
             if versions() != self.client:
                 raise EnvironmentFailure(f"it has {versions()}, the client {self.client}")
-            engine = self._engine(parcel)
+            engine = self._engine(parcel.case)
             with engine.maker.scratch.folder() as folder:
                 return _records(engine, parcel, contents, folder)
         except (TriageError, OSError) as error:
             raise NotMade(self._address, str(error) or "stopped") from None
 
-    def _engine(self, parcel: Parcel) -> Engine:
-        """Return the engine for a job's family; families that recipes describe have one each."""
-        key = f"{parcel.family}\0{parcel.case.spec!r}" if ":" in parcel.family or "@" in parcel.family else ""
+    def _engine(self, case: Case) -> Engine:
+        """Return the engine for a case's family; families that recipes describe have one each."""
+        key = f"{case.compiler}\0{case.spec!r}" if ":" in case.compiler or "@" in case.compiler else ""
         with self._lock:
             if key not in self._opened:
-                self._opened[key] = self._closing.enter_context(open_engine([parcel.case]))
+                self._opened[key] = self._closing.enter_context(open_engine([case]))
             return self._opened[key]
 
 
@@ -321,15 +314,14 @@ def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: 
             places[path] = folder / str(number) / path.name
             write_whole(places[path], content)
     case = _with_paths(parcel.case, lambda path: places.get(path) or _shared(path))
-    toolchain = engine.registry.obtain(engine.registry.resolve(parcel.rev, parcel.family))
+    toolchain = engine.registry.obtain(engine.registry.resolve(parcel.rev, case.compiler))
     if toolchain.identity != parcel.identity:
         other = f"{toolchain.identity[:12]}, the client {parcel.identity[:12]}"
         raise EnvironmentFailure(f"its {parcel.rev} has other bytes: {other}")
     task = engine.planner.plan(case, toolchain)
     if isinstance(task, Probe):
-        assert isinstance(task.outcome, Untestable)
-        raise EnvironmentFailure(task.outcome.reason)
-    task = replace(task, variant=parcel.variant, naming=parcel.naming)
+        raise EnvironmentFailure(str(task.outcome.reason))
+    task = replace(task, **parcel.options)
     if task.key != parcel.key:
         raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
     records = engine.maker.make(task, _Released(get_worker()))

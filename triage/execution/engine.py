@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 import shlex
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,17 +20,16 @@ from triage.compilers.registry import Families, onnx_family
 from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs
 from triage.execution.judge import MetricThreshold
-from triage.execution.make import Maker, state_of
-from triage.execution.onnx_import import OnnxImporters
-from triage.execution.plan import Planner
-from triage.execution.process import StopSignal, memory
-from triage.execution.scheduler import ProbeJob, Scheduler, key_of_ref
+from triage.execution.make import Capacity, Maker, state_of
+from triage.execution.onnx_models import OnnxImporters
+from triage.execution.plan import Planner, reason_of
+from triage.execution.process import StopSignal
 from triage.execution.scratch import Scratch
-from triage.execution.task import Naming, Task, by_key, untestable
-from triage.model.case import Case, InputKind
-from triage.model.errors import EnvironmentFailure, TriageError
+from triage.execution.task import Naming, ProbeJob, Task, by_key, unmade
+from triage.model.case import Case
+from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Execution
-from triage.model.outcome import Cause, Compiled, Failed, Probe, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Probe, Untestable
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.toolchains.home import open_home
@@ -40,14 +38,10 @@ from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.workspace import Workspace
 
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
-_HEADROOM = 1.25  # the peak of a compile varies between runs and releases
-_LEAST_MB = 256.0
-_MOST_UNKNOWN = 20  # jobs more than known ones, until the others are no longer looked up first
-_QUEUED = 256  # jobs that are sent to a cluster at once, if it has fewer slots
+_DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
+_QUEUED = 256  # jobs that are sent to a cluster at once
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
 _LARGEST_DOWNLOAD = 1 << 38  # bytes of a file of weights
-_USABLE = 0.9  # share of the available memory
-
 
 RunJudge = Callable[[Probe, ToolchainRef], Probe]
 """Judges the program that a compile wrote, which is run anew for each probe."""
@@ -66,28 +60,25 @@ class Engine:
         *,
         jobs: int | None = None,
         progress: Progress | None = None,
-        after: int = 0,
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Open the scratch folder of the registry's home.
 
-        jobs: compiles at once (default: one for each core, or for each slot of a cluster); after: number of the last cached
-        result that a command with --fresh ignores; warn: receives what the user must know about a compiler's own output.
+        jobs: compiles at once (default: one for each core, or for each slot of a cluster); warn: receives what the user must
+        know about a compiler's own output.
         """
         home = registry.home
         self.registry, self.compilers, self.cache, self.inputs, self.stop = registry, compilers, cache, inputs, stop
         self.local_jobs = jobs or os.cpu_count() or 1
-        free, scratch = threading.BoundedSemaphore(self.local_jobs), Scratch(home / "scratch", warn)
-        self.maker = Maker(cache, scratch, stop, warn, home / "measured.lock", free)
+        scratch, capacity = Scratch(home / "scratch", warn), Capacity(self.local_jobs)
+        self.maker = Maker(cache, scratch, stop, warn, home / "measured.lock", capacity)
         self.planner = Planner(registry, compilers, inputs, self.maker)
         self.progress = progress or Progress()
         self.threshold: MetricThreshold | RunJudge | None = None
-        self.after = after
         self.compiles = 0
         """Made so far, cached answers not counted."""
         self.slots: Callable[[], int] | None = None
         """Returns how many compiles a cluster makes at once; connects to it."""
-        self.memory_mb = memory().available * _USABLE / (1 << 20)
         self.given_jobs = jobs
         self._installed: set[tuple[str, str]] = set()
 
@@ -103,15 +94,15 @@ class Engine:
         engine.local_jobs = engine.given_jobs = self.local_jobs if isinstance(threshold, MetricThreshold) else 1
         return engine
 
-    def probe_on(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, after: int = 0, here: bool = False) -> Probe:
+    def probe_on(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, here: bool = False) -> Probe:
         """Return the outcome of a case on a toolchain; see `Maker.run`."""
         task = self.planner.plan(case, toolchain)
-        return task if isinstance(task, Probe) else self.maker.run(task, fresh=fresh, after=after, here=here)
+        return task if isinstance(task, Probe) else self.maker.run(task, fresh=fresh, here=here)
 
-    def known_on(self, case: Case, toolchain: Toolchain, after: int = 0) -> Probe | None:
+    def known_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
         """Return what the cache knows of a case on a toolchain. Compiles nothing."""
         task = self.planner.plan(case, toolchain)
-        return task if isinstance(task, Probe) else self.maker.known(task, after)
+        return task if isinstance(task, Probe) else self.maker.known(task)
 
     def trial(
         self,
@@ -131,8 +122,7 @@ class Engine:
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
             return task
-        task = task.trial(naming, attempt)
-        return self.maker.known(task) or self.maker.made(task, cancelled, here=here)
+        return self.maker.run(replace(task, variant=f"trial {attempt} {naming}", naming=naming), cancelled, here=here)
 
     def observe(
         self,
@@ -141,7 +131,7 @@ class Engine:
         alter: Callable[[Invocation], Invocation],
         *,
         on_stderr: Callable[[bytes], None] | None = None,
-        on_output: Callable[[Path], None] | None = None,
+        on_output: Callable[[Path], object] | None = None,
     ) -> Execution | Untestable:
         """Run the case's invocation as `alter` changes it; nothing is looked up or recorded.
 
@@ -150,11 +140,11 @@ class Engine:
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
-            return _reason(task)
+            return reason_of(task)
         return self.maker.compile(replace(task, invocation=alter(task.invocation)), on_stderr=on_stderr, on_output=on_output)
 
     def footprint(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
-        """Return the resources that a compiled case needs on its target, such as shared memory, as the IR of one more compile
+        """Return the resource metrics of a compiled case on its target, such as shared memory, as the IR of one more compile
         shows them. Empty when the family's IR does not show them or that compile fails.
         """
         task, ir = self.planner.plan(case, toolchain), self.compilers[case.compiler].ir
@@ -207,10 +197,21 @@ class Engine:
                 yield f"# {job.case.name} on {job.ref.revision.name}: {error}"
                 continue
             if isinstance(task, Probe):
-                yield f"# {job.case.name} on {task.revision.name}: {_reason(task).reason}"
+                yield f"# {job.case.name} on {task.revision.name}: {reason_of(task).reason}"
             else:
                 variables = [f"{name}={value}" for name, value in task.env.items() if value is not None]
                 yield shlex.join([*variables, *task.argv(Path(os.devnull))])
+
+    def recall(self, job: ProbeJob) -> Probe | None:
+        """Return what the cache knows of a job. Installs and compiles nothing."""
+        key = _key_of(job.ref)
+        if job.fresh or not (key in self._installed or self.registry.is_installed(job.ref)):
+            return None
+        self._installed.add(key)  # checking every file of an install takes milliseconds
+        try:
+            return self.known_on(job.case, self.registry.obtain(job.ref))
+        except EnvironmentFailure:
+            return None
 
     # Many probes at once
 
@@ -220,83 +221,45 @@ class Engine:
         return probe
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "compile") -> Iterator[Probe]:
-        """Yield probes as they are ready; see `Scheduler.run`. `what`: names the work next to the progress bar."""
+        """Yield probes as they are ready, in any order. `what`: names the work next to the progress bar.
+
+        A toolchain that cannot be obtained makes its probes untestable: TOOLCHAIN when there is none, ENVIRONMENT when it
+        may be obtained another time. An error, Ctrl-C and closing the iterator set `stop` and wait for what runs.
+        """
         if not jobs:
             return
-        task = self.progress.task(what, total=len(jobs))
+        refs = {_key_of(job.ref): job.ref for job in jobs}
+        on_cluster = self.slots is not None and not all(job.here for job in jobs)
+        threads, progress = self.registry.workspace.threads, self.progress.task(what, total=len(jobs))
         try:
-            for probe in self._probes(jobs):
-                task.advance()
-                task.describe(f"{what}  {probe.case.name} on {probe.revision.name}")
-                self.compiles += not probe.cached and probe.measured.seconds > 0
-                yield probe
+            with (
+                threads(min(_DOWNLOADS, len(refs))) as fetchers,
+                threads(_QUEUED if on_cluster else self.local_jobs) as workers,
+            ):
+                fetched = {key: fetchers.submit(self.registry.obtain, ref) for key, ref in refs.items()}
+                probes = [workers.submit(self._probe, job, fetched[_key_of(job.ref)]) for job in jobs]
+                for probe in (future.result() for future in as_completed(probes)):
+                    progress.advance()
+                    progress.describe(f"{what}  {probe.case.name} on {probe.revision.name}")
+                    self.compiles += not probe.cached and probe.measured.seconds > 0
+                    yield probe
         finally:
-            task.finish()
+            progress.finish()
 
-    def _probes(self, jobs: Sequence[ProbeJob]) -> Iterator[Probe]:
-        """Yield what is known of jobs that need no preparation, then run the others. Stop looking where most is unknown."""
-        unknown: list[ProbeJob] = []
-        recalled = 0
-        for index, job in enumerate(jobs):
-            if len(unknown) > recalled + _MOST_UNKNOWN:
-                unknown += jobs[index:]
-                break
-            try:
-                probe = self.recall(job) if self._is_ready(job) else None
-            except (TriageError, OSError):
-                raise
-            except Exception:  # a defect of this program, which the scheduler reports with the case
-                probe = None
-            if probe is None:
-                unknown.append(job)
-                continue
-            recalled += 1
-            yield probe
-        count, memory_mb = self.local_jobs, self.memory_mb
-        if unknown and self.slots and not all(job.here for job in unknown):
-            # More than the workers of this moment can make: others may join.
-            count, memory_mb = max(self.jobs, min(len(unknown), _QUEUED)), math.inf
-        yield from Scheduler(self.registry.obtain, self._probe, self.reservation, self.stop, count, memory_mb).run(unknown)
-
-    def recall(self, job: ProbeJob) -> Probe | None:
-        """Return what the cache knows of a job. Installs and compiles nothing."""
-        key = key_of_ref(job.ref)
-        if job.fresh or not (key in self._installed or self.registry.is_installed(job.ref)):
-            return None
-        self._installed.add(key)  # checking every file of an install takes milliseconds
-        try:
-            return self.known_on(job.case, self.registry.obtain(job.ref), job.after)
-        except EnvironmentFailure:
-            return None
-
-    def _is_ready(self, job: ProbeJob) -> bool:
-        """Whether looking for a job in the cache runs, imports and downloads nothing."""
-        case, run = job.case, job.case.run
-        return (
-            self.threshold is None
-            and not (job.fresh or job.footprint or case.artifacts or job.ref.bring)
-            and case.input.kind not in (InputKind.GENERATOR, InputKind.ONNX)
-            and (run is None or not (run.reference or run.libraries or run.artifacts or run.arguments))
-        )
-
-    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
-        """Open a pool of at most `jobs` threads that wait for compilers. An error or Ctrl-C ends the compilers first."""
-        return self.registry.workspace.threads(min(count, self.local_jobs))
-
-    def reservation(self, case: Case) -> float:
-        """Return the MiB to set aside: what the case used last time with some headroom, else its whole limit."""
-        limit = case.limits.memory / (1 << 20)
-        last = self.cache.last_peak_mb(case.name)
-        return min(limit, max(_LEAST_MB, last * _HEADROOM)) if last else limit
-
-    def _probe(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+    def _probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
         """Make one probe. A defect of this program that a case brings out makes that case untestable, not the others."""
         threshold, case = self.threshold, job.case
+        try:
+            toolchain = fetched.result()
+        except EnvironmentFailure as error:
+            cause = Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT
+            version = job.ref.release.version if job.ref.release else None
+            return Probe(case, job.ref.revision, version, Untestable(cause, str(error)), Measured(), cached=False)
         is_run_again = threshold is not None and not isinstance(threshold, MetricThreshold)
         try:
             task = self.planner.plan(replace(case, run=None) if is_run_again else case, toolchain)
             here = job.here or threshold is not None
-            probe = task if isinstance(task, Probe) else self.maker.run(task, fresh=job.fresh, after=job.after, here=here)
+            probe = task if isinstance(task, Probe) else self.maker.run(task, fresh=job.fresh, here=here)
             if job.footprint and isinstance(probe.outcome, Compiled):
                 metrics = {**probe.measured.metrics, **self.footprint(case, toolchain)}
                 probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
@@ -306,14 +269,22 @@ class Engine:
         except (TriageError, OSError):
             raise
         except Exception as error:
-            outcome = self.internal_error(f"{job.case.name} on {job.ref.revision.name}", error)
-            return untestable(job.case, toolchain, outcome)
+            return unmade(case, toolchain, self.internal_error(f"{case.name} on {job.ref.revision.name}", error))
+
+    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
+        """Open a pool of at most `jobs` threads that wait for compilers. An error or Ctrl-C ends the compilers first."""
+        return self.registry.workspace.threads(min(count, self.local_jobs))
 
     def internal_error(self, name: str, error: Exception) -> Untestable:
         """Print the traceback of a defect that a case brings out; return why the case is untestable."""
         trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
         self.progress.error(f"internal error on {name}; this is a bug in triage:\n{trace}")
         return Untestable(Cause.INTERNAL, f"internal error of triage: {type(error).__name__}: {str(error)[:200]}")
+
+
+def _key_of(ref: ToolchainRef) -> tuple[str, str]:
+    """Return what tells toolchains apart: two families may have releases of one name."""
+    return ref.family, ref.revision.name
 
 
 @contextmanager
@@ -338,23 +309,20 @@ def open_engine(
         shared: The URL of results that machines share.
         trusted: Results of other machines count as own ones.
     """
-    stop, home = threading.Event(), open_home()
-    cache, families = ResultCache(home / "evidence.db", warn), Families(cases)
-    cache.trusted = trusted
+    stop, home, families, store = threading.Event(), open_home(), Families(cases), None
     if shared:
         from triage.execution.shared_cache import SharedCache  # slow to import, and rarely needed
 
-        cache.shared = SharedCache(shared, warn, stop)
+        store = SharedCache(shared, warn, stop)
+    cache = ResultCache(home / "evidence.db", warn, shared=store, fresh=fresh, trusted=trusted)
     try:
         registry, onnx = ToolchainRegistry(home, families, progress, stop), onnx_family()
         assert onnx.onnx_importer
         roots, packages = partial(registry.python_roots, onnx.name), partial(provide_onnx, registry.workspace)
         importers = OnnxImporters(onnx.onnx_importer, roots, stop, packages)
         download = partial(_download, registry.workspace)
-        inputs = Inputs(home / "inputs", cache, stop, fresh=fresh, onnx=importers, download=download)
-        after = cache.last_number() if fresh else 0
-        with closing(inputs):
-            yield Engine(registry, families, cache, inputs, stop, jobs=jobs, progress=progress, after=after, warn=warn)
+        with closing(Inputs(home / "inputs", cache, stop, fresh=fresh, onnx=importers, download=download)) as inputs:
+            yield Engine(registry, families, cache, inputs, stop, jobs=jobs, progress=progress, warn=warn)
     except BaseException:
         stop.set()
         raise
@@ -366,12 +334,3 @@ def _download(workspace: Workspace, url: str, target: Path) -> None:
     from triage.toolchains.web import Web  # slow to import
 
     Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)
-
-
-def _reason(probe: Probe) -> Untestable:
-    """Return why there is nothing to compile."""
-    if isinstance(probe.outcome, Failed):
-        failure = probe.outcome.failure
-        return Untestable(Cause.RECIPE, f"the model cannot be imported: {failure.headline}", failure)
-    assert isinstance(probe.outcome, Untestable)
-    return probe.outcome

@@ -5,47 +5,28 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from triage.execution.cache import Record, ResultCache
 from triage.execution.environment import settings
-from triage.execution.judge import machine_problem
-from triage.execution.onnx_import import OnnxImporters, is_broken
+from triage.execution.files import KeptFiles, Prepared
+from triage.execution.judge import judge_import, machine_problem, rules_of
+from triage.execution.onnx_models import OnnxImporters, is_broken, version_of
 from triage.execution.process import run
 from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Ending, Execution
-from triage.model.outcome import Cause, Untestable
+from triage.model.execution import Ending
+from triage.model.outcome import Cause, Failed, Untestable
 from triage.model.revision import Toolchain
-from triage.toolchains.home import disk_errors, temporary_folder, write_whole
 
 Download = Callable[[str, Path], None]  # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
-_CHECKSUM = ".sha256"  # suffix of the file next to an input
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A file ready to compile and the SHA-256 of its bytes."""
-
-    path: Path
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class FailedImport:
-    """An import of a model that failed."""
-
-    execution: Execution
-    cached: bool = False
-    """It failed before, so that nothing was imported."""
 
 
 class Inputs:
@@ -60,9 +41,8 @@ class Inputs:
         obtains a file of a suite.
         """
         self._folder, self._cache, self._stop, self._fresh = folder, cache, stop, fresh
-        self._onnx, self._download = onnx, download
-        self._prepared: dict[str, Prepared | Untestable | FailedImport] = {}
-        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # so that each file is made once
+        self._onnx, self._download, self._kept = onnx, download, KeptFiles()
+        self._prepared: dict[str, Prepared | Untestable | Failed] = {}
         self._unreachable: dict[str, str] = {}  # host -> reason, so that a suite waits for a dead host once
 
     def close(self) -> None:
@@ -71,66 +51,77 @@ class Inputs:
 
     def prepare(
         self, case: Case, toolchain: Toolchain | None = None, importer: Path | None = None
-    ) -> Prepared | Untestable | FailedImport:
-        """Return the file for a case, or why there is none.
+    ) -> Prepared | Untestable | Failed:
+        """Return the file for a case, or why there is none; Failed for a model that cannot be imported.
 
         toolchain: imports an ONNX model; importer: its folder of Python modules, if it has one.
         """
         if (problem := self.obtain(case.artifacts)) is not None:
             return problem
-        identity = toolchain.identity if toolchain and case.input.kind is InputKind.ONNX else ""
-        key = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{identity}"
-        with self._locks[key]:
-            if (known := self._prepared.get(key)) is not None:
-                return known
-            try:
-                prepared = self._prepare(case, toolchain, importer)
-            except OSError as error:
-                prepared = Untestable(Cause.RECIPE, f"{case.input.path}: {error.strerror}")
-            self._prepared[key] = replace(prepared, cached=True) if isinstance(prepared, FailedImport) else prepared
-            return prepared
+        source, kind = case.input.path, case.input.kind
+        identity = f"{toolchain.identity if toolchain else ''}\0{case.rules}" if kind is InputKind.ONNX else ""
+        memo = f"{source}\0{case.input.args}\0{settings(dict(case.env))}\0{identity}"
+        try:
+            if memo in self._prepared:
+                return self._prepared[memo]
+            if kind not in (InputKind.ONNX, InputKind.GENERATOR):
+                prepared: Prepared | Untestable | Failed = Prepared(source, file_sha256(source))
+            else:
+                key = self._key(case)
+                if kind is InputKind.ONNX:
+                    root = toolchain.identity if toolchain else ""
+                    key = sha256(f"{key}\0{root}\0{self._onnx.identity(importer)}".encode()).hexdigest()
 
-    def _prepare(self, case: Case, toolchain: Toolchain | None, importer: Path | None) -> Prepared | Untestable | FailedImport:
-        source, is_onnx = case.input.path, case.input.kind is InputKind.ONNX
-        if not is_onnx and case.input.kind is not InputKind.GENERATOR:
-            return Prepared(source, file_sha256(source))
-        key = self._key(case)
-        if is_onnx:
-            identity = toolchain.identity if toolchain else ""
-            key = sha256(f"{key}\0{identity}\0{self._onnx.identity(importer)}".encode()).hexdigest()
-        target = self._folder / f"{key}.mlir"
-        if not self._fresh:
-            if (digest := verified(target)) is not None:
-                return Prepared(target, digest)
-            if is_onnx and (record := self._cache.find(key)):
-                return FailedImport(record.execution, cached=True)
-        with disk_errors("prepare an input"):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with temporary_folder(self._folder, prefix=".making-") as scratch:
-                draft = scratch / "made.mlir"
-                execution = self._onnx.run(case, importer, draft) if is_onnx else self._generate(case, draft)
-                if execution.ok and draft.is_file() and draft.stat().st_size:
-                    digest = write_checksum(target, draft)
-                    draft.replace(target)
-                    return Prepared(target, digest)
-        machine = machine_problem(execution)
-        if machine is not None and (is_onnx or machine.cause is Cause.ENVIRONMENT):
-            return machine
-        if not is_onnx:
-            return Untestable(Cause.RECIPE, _problem(case, execution))
-        if is_broken(execution):
-            return Untestable(Cause.RECIPE, f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
-        name = toolchain.revision.name if toolchain else ""
-        portable = replace(execution, argv=(*execution.argv[1:3], source.name))
-        self._cache.add(Record(key, case.name, name, datetime.now(UTC).isoformat(timespec="seconds"), portable))
-        return FailedImport(execution)
+                def make(scratch: Path) -> Path | Untestable | Failed:
+                    if kind is InputKind.GENERATOR:
+                        return self._generated(case, scratch / "made.mlir")
+                    return self._imported(case, key, importer, toolchain.revision.name if toolchain else "", scratch)
 
-    def _generate(self, case: Case, draft: Path) -> Execution:
+                prepared = self._kept.get(self._folder / f"{key}.mlir", make, fresh=self._fresh)
+        except OSError as error:
+            prepared = Untestable(Cause.RECIPE, f"{source}: {error.strerror}")
+        return self._prepared.setdefault(memo, prepared)
+
+    def _generated(self, case: Case, target: Path) -> Path | Untestable:
         words = [word for name, value in case.input.args for word in (f"--{name}", value)]
-        argv = [sys.executable, str(case.input.path), *words]
         # The same program prints the same input.
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
-        return run(argv, case.limits, draft.parent, env=env, stdout_to=draft, stop=self._stop)
+        argv = [sys.executable, str(case.input.path), *words]
+        execution = run(argv, case.limits, target.parent, env=env, stdout_to=target, stop=self._stop)
+        if execution.ok and target.is_file() and target.stat().st_size:
+            return target
+        machine = machine_problem(execution)
+        if machine and machine.cause is Cause.ENVIRONMENT:
+            return machine
+        limits, words_of_error = case.limits, execution.stderr.last_line[:300]
+        last = f": {words_of_error}" if words_of_error else ""
+        endings = {
+            Ending.TIMED_OUT: f"did not end within {limits.timeout:g} s",
+            Ending.OVER_MEMORY: f"used more than {limits.memory >> 20} MiB",
+            Ending.OVER_OUTPUT: f"wrote more than {limits.output >> 20} MiB",
+            Ending.SIGNALLED: f"was killed by signal {execution.signal}{last}",
+            Ending.NOT_STARTED: f"could not be started{last}",
+            Ending.EXITED: f"failed with exit status {execution.exit_code}{last}" if execution.exit_code else "printed nothing",
+        }
+        return Untestable(Cause.RECIPE, f"the generator {case.input.path.name} {endings[execution.ending]}")
+
+    def _imported(
+        self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path
+    ) -> Path | Untestable | Failed:
+        """Import an ONNX model, unless that is known to fail."""
+        target = scratch / "made.mlir"
+        if known := self._cache.find(key):
+            return judge_import(known.execution, rules_of(case))
+        execution = self._onnx.run(case, importer, target)
+        if execution.ok and target.is_file() and target.stat().st_size:
+            return target
+        if machine := machine_problem(execution):
+            return machine
+        if is_broken(execution):
+            return Untestable(Cause.RECIPE, f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
+        portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
+        self._cache.add(Record(key, case.name, toolchain, datetime.now(UTC).isoformat(timespec="seconds"), portable))
+        return judge_import(execution, rules_of(case))
 
     def _key(self, case: Case) -> str:
         """Return the content key of what a generator or importer writes.
@@ -141,8 +132,7 @@ class Inputs:
         content = sha256(f"{case.input.kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
         content.update("".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode("utf-8", "surrogateescape"))
         if case.input.kind is InputKind.ONNX:
-            versions = [_version(package) for package in self._onnx.packages]
-            content.update("\0".join((*versions, file_sha256(case.input.path))).encode())
+            content.update("\0".join((*map(version_of, self._onnx.packages), file_sha256(case.input.path))).encode())
             return content.hexdigest()
         for path in _modules(case.input.path):
             content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
@@ -151,56 +141,30 @@ class Inputs:
     def obtain(self, artifacts: Iterable[Artifact]) -> Untestable | None:
         """Download or generate the missing files of a suite; return why the first one cannot be obtained."""
         for artifact in artifacts:
-            with self._locks[str(artifact.path)]:
-                if not artifact.path.is_file() and (problem := self._obtain(artifact)) is not None:
-                    return problem
+            if artifact.path.is_file():  # its digest, which takes long, is not verified
+                continue
+            obtained = self._kept.get(artifact.path, partial(self._obtained, artifact))
+            if isinstance(obtained, Untestable):
+                return obtained
         return None
 
-    def _obtain(self, artifact: Artifact) -> Untestable | None:
-        folder = artifact.path.parent
-        with disk_errors("keep a file of a suite"):
-            folder.mkdir(parents=True, exist_ok=True)
-            with temporary_folder(folder, prefix=".making-") as scratch:
-                draft = scratch / artifact.path.name
-                try:
-                    if isinstance(artifact.source, str):
-                        self._fetch(artifact.source, draft)
-                    else:
-                        artifact.source.write(draft)
-                except EnvironmentFailure as error:
-                    return Untestable(Cause.ENVIRONMENT, f"{artifact.source}: {error}")
-                except ValueError as error:
-                    return Untestable(Cause.RECIPE, str(error))
-                write_checksum(artifact.path, draft)
-                draft.replace(artifact.path)
-        return None
-
-    def _fetch(self, url: str, draft: Path) -> None:
-        host = urlsplit(url).netloc
+    def _obtained(self, artifact: Artifact, scratch: Path) -> Path | Untestable:
+        target, source = scratch / artifact.path.name, artifact.source
+        host = urlsplit(source).netloc if isinstance(source, str) else ""
         if host in self._unreachable:
-            raise EnvironmentFailure(self._unreachable[host])
+            return Untestable(Cause.ENVIRONMENT, f"{source}: {self._unreachable[host]}")
         try:
-            self._download(url, draft)
-        except Unobtainable:  # the host answers
-            raise
+            if isinstance(source, str):
+                self._download(source, target)
+            else:
+                source.write(target)
         except EnvironmentFailure as error:
-            self._unreachable[host] = str(error)
-            raise
-
-
-def _problem(case: Case, execution: Execution) -> str:
-    """Return why a generator wrote no input."""
-    limits, words = case.limits, execution.stderr.last_line[:300]
-    last = f": {words}" if words else ""
-    endings = {
-        Ending.TIMED_OUT: f"did not end within {limits.timeout:g} s",
-        Ending.OVER_MEMORY: f"used more than {limits.memory >> 20} MiB",
-        Ending.OVER_OUTPUT: f"wrote more than {limits.output >> 20} MiB",
-        Ending.SIGNALLED: f"was killed by signal {execution.signal}{last}",
-        Ending.NOT_STARTED: f"could not be started{last}",
-        Ending.EXITED: f"failed with exit status {execution.exit_code}{last}" if execution.exit_code else "printed nothing",
-    }
-    return f"the generator {case.input.path.name} {endings[execution.ending]}"
+            if host and not isinstance(error, Unobtainable):  # the host does not answer
+                self._unreachable[host] = str(error)
+            return Untestable(Cause.ENVIRONMENT, f"{source}: {error}")
+        except ValueError as error:
+            return Untestable(Cause.RECIPE, str(error))
+        return target
 
 
 def _modules(script: Path) -> Iterator[Path]:
@@ -210,31 +174,3 @@ def _modules(script: Path) -> Iterator[Path]:
         names = sorted(entry.name for entry in entries if entry.name.endswith(".py") and entry.name != script.name)
     text = script.read_text("utf-8", "replace")
     yield from (script.parent / name for name in names if name.removesuffix(".py") in text)
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
-
-
-def verified(target: Path) -> str | None:
-    """Return the digest of a file; None when it is missing or damaged."""
-    try:
-        digest = file_sha256(target)
-        return digest if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode() else None
-    except OSError:
-        return None
-
-
-def digest_of(file: Path, *, is_artifact: bool) -> str:
-    """Return the digest of a file. That of an artifact, which may be large, was written when it was obtained."""
-    return file.with_suffix(_CHECKSUM).read_text("ascii").strip() if is_artifact else file_sha256(file)
-
-
-def write_checksum(target: Path, content: Path) -> str:
-    """Write the checksum that `target` will have with the content of another file, and return it."""
-    digest = file_sha256(content)
-    write_whole(target.with_suffix(_CHECKSUM), f"{digest}\n")
-    return digest

@@ -1,4 +1,4 @@
-"""Make a task on this machine, or take it from the cache.
+"""Make a task on this machine, or take it from the result cache.
 
 To make it is to compile, to repeat what one compile does not prove, to name the failing pass, and to run the program.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -18,10 +17,10 @@ from triage.compilers.invocation import reported_facts
 from triage.execution.cache import Record, ResultCache
 from triage.execution.crash_stack import with_named_stack
 from triage.execution.judge import DISPATCHES, judge, needs_pass, rules_of
-from triage.execution.process import StopSignal, run
-from triage.execution.run_task import RunTask
+from triage.execution.process import StopSignal, memory, run
+from triage.execution.run_task import RunTask, agreeing_runs
 from triage.execution.scratch import Scratch
-from triage.execution.task import Naming, Task, by_key, untestable
+from triage.execution.task import Naming, Task, by_key, unmade
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
@@ -29,6 +28,35 @@ from triage.toolchains.home import lock_file
 
 # Endings that one run does not prove.
 _REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
+_HEADROOM = 1.25  # the peak of a compile varies between runs and releases
+_LEAST_MB = 256.0
+_USABLE = 0.9  # share of the available memory
+
+
+class Capacity:
+    """How many compiles run on this machine at once, and their memory."""
+
+    def __init__(self, slots: int) -> None:
+        self.memory_mb = memory().available * _USABLE / (1 << 20)
+        self._slots = slots
+        self._reserved: list[float] = []
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserved(self, needed_mb: float) -> Iterator[None]:
+        """Wait until there is room. A compile that needs more than the whole memory runs alone."""
+        reserved = self._reserved
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not reserved or (len(reserved) < self._slots and sum(reserved) + needed_mb <= self.memory_mb)
+            )
+            reserved.append(needed_mb)
+        try:
+            yield
+        finally:
+            with self._changed:
+                reserved.remove(needed_mb)
+                self._changed.notify_all()
 
 
 @dataclass
@@ -41,48 +69,41 @@ class Maker:
     warn: Callable[[str], None]
     """Receives what the user must know about a compiler's own output."""
     measuring: Path
-    """The lock of measured runs: nothing else is measured meanwhile, by any process that uses this home."""
-    free: threading.BoundedSemaphore
-    """Of the cores that compile at once."""
+    """The lock of measured runs: no process that uses this home measures anything else meanwhile."""
+    capacity: Capacity
     elsewhere: Callable[[Task, StopSignal], list[Record] | Untestable | None] | None = None
     """Makes a task on another machine; returns None for one that only this machine can make."""
-    _locks: defaultdict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
-    def known(self, task: Task, after: int = 0) -> Probe | None:
-        """Return the outcome of a task from the cache. after: number of the last cached result to ignore."""
-        return task.probe(lambda key: self.cache.find(key, after), cached=True)
+    def known(self, task: Task) -> Probe | None:
+        """Return the outcome of a task from the cache."""
+        return task.probe(self.cache.find, cached=True)
 
-    def run(self, task: Task, *, fresh: bool = False, after: int = 0, here: bool = False) -> Probe:
-        """Return the outcome of a task, from the cache where it is known, unless `fresh`; see `known` and `made`.
-
-        Raises Interrupted when the stop signal is set; nothing is recorded then.
-        """
-        if fresh:
-            return self.made(task, here=here)
-        with self._locks[task.key]:
-            return self.known(task, after) or self.made(task, here=here)
-
-    def made(
+    def run(
         self,
         task: Task,
         stop: StopSignal | None = None,
-        on_output: Callable[[Path], None] | None = None,
+        on_output: Callable[[Path], object] | None = None,
         *,
+        fresh: bool = False,
         here: bool = False,
     ) -> Probe:
-        """Make a task, elsewhere unless `here` is set, and keep the records for which the machine is not to blame.
+        """Return the outcome of a task: from the cache unless `fresh` is set, else make it and keep the records for which the
+        machine is not to blame.
 
-        stop: ends it early; on_output: receives the path of what the compile wrote, before it is removed.
+        stop: ends it early; on_output: receives the path of what the compile wrote, before it is removed; here: not on a
+        cluster. Raises Interrupted when a stop signal is set; nothing is recorded then.
         """
+        if not fresh and (known := self.known(task)):
+            return known
         records: list[Record] | Untestable | None = None
         if self.elsewhere and not (here or on_output):
             records = self.elsewhere(task, AnyOf(self.stop, stop))
         if records is None:
-            with self.free:
+            with self.capacity.reserved(self.reservation(task.case)):
                 records = self.make(task, stop, on_output)
         if isinstance(records, Untestable):
-            return untestable(task.case, task.toolchain, records)
+            return unmade(task.case, task.toolchain, records)
         probe = task.probe(by_key(*records).get, cached=False)
         assert probe  # every stage has a record
         is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
@@ -91,8 +112,16 @@ class Maker:
         self.cache.add(*(records[:-1] if is_machine or is_unsure else records))
         return probe
 
-    def make(self, task: Task, stop: StopSignal | None = None, on_output: Callable[[Path], None] | None = None) -> list[Record]:
-        """Compile here, run the program if there is one, and return a record of each; see `made`."""
+    def reservation(self, case: Case) -> float:
+        """Return the MiB to set aside: what the case used last time with some headroom, else its whole limit."""
+        limit = case.limits.memory / (1 << 20)
+        last = self.cache.last_peak_mb(case.name)
+        return min(limit, max(_LEAST_MB, last * _HEADROOM)) if last else limit
+
+    def make(
+        self, task: Task, stop: StopSignal | None = None, on_output: Callable[[Path], object] | None = None
+    ) -> list[Record]:
+        """Compile here, run the program if there is one, and return a record of each; see `run`."""
         either = AnyOf(self.stop, stop)
         ran: list[tuple[Execution, int]] = []
 
@@ -103,12 +132,13 @@ class Maker:
             if on_output:
                 on_output(module)
 
-        compiled = self._until_sure(task, either, use) if task.naming is None else self._once(task, either, use)
-        if not ran:
-            return [compiled]
-        assert task.run_key
-        execution, disagreements = ran[-1]
-        return [compiled, task.record(task.run_key, execution, disagreements=disagreements)]
+        if task.naming is None:
+            compiled = self._until_sure(task, either, use)
+        else:
+            scanner, reporting = PassScanner(), task.with_pass_reporting() if task.naming is Naming.AT_ONCE else task
+            execution = self.compile(reporting, either, on_stderr=scanner.feed if reporting != task else None, on_output=use)
+            compiled = task.record(task.key, execution, None if reporting == task else scanner.finish() or NO_PASS)
+        return [compiled, *(task.record(task.run_key or "", ran[-1][0], disagreements=ran[-1][1]) for _ in ran[-1:])]
 
     def compile(
         self,
@@ -116,9 +146,9 @@ class Maker:
         stop: StopSignal | None = None,
         *,
         on_stderr: Callable[[bytes], None] | None = None,
-        on_output: Callable[[Path], None] | None = None,
+        on_output: Callable[[Path], object] | None = None,
     ) -> Execution:
-        """Compile once in a folder of its own. on_stderr: receives standard error as it arrives; see `make`."""
+        """Compile once in a folder of its own. on_stderr: receives standard error as it arrives; see `run`."""
         with self.scratch.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
             runner = task.compiler.run if task.counts_dispatches else None
@@ -138,31 +168,20 @@ class Maker:
             self.warn(f"{place}: metrics that are not finite numbers: {names}; ignored")
         return replace(execution, output_bytes=size, phase=facts.phase, metrics={**facts.metrics, **dispatches})
 
-    def _once(self, task: Task, stop: StopSignal, use: Callable[[Path], None]) -> Record:
-        if task.naming is not Naming.AT_ONCE:
-            return task.record(task.key, self.compile(task, stop, on_output=use))
-        scanner, reporting = PassScanner(), task.with_pass_reporting()
-        execution = self.compile(reporting, stop, on_stderr=scanner.feed, on_output=use)
-        return task.record(task.key, execution, scanner.finish() or (None if reporting == task else NO_PASS))
-
-    def _until_sure(self, task: Task, stop: StopSignal, use: Callable[[Path], None]) -> Record:
-        """Compile, and repeat it when one run does not prove how it ended: the majority of up to three runs counts."""
-        runs = [self.compile(task, stop, on_output=use)]
-        if runs[0].ending in _REPEATED:
-            runs.append(self.compile(task, stop, on_output=use))
-            if result_of(runs[0], task.case) != result_of(runs[1], task.case):
-                runs.append(self.compile(task, stop, on_output=use))
-        results = [result_of(execution, task.case) for execution in runs]
-        agreeing = max(results, key=results.count)
-        same = [execution for execution, result in zip(runs, results, strict=True) if result == agreeing]
-        chosen, failing_pass = same[0], None
+    def _until_sure(self, task: Task, stop: StopSignal, use: Callable[[Path], object]) -> Record:
+        same, disagreements = agreeing_runs(
+            lambda: self.compile(task, stop, on_output=use),
+            lambda execution: execution.ending not in _REPEATED,
+            lambda execution: result_of(execution, task.case),
+        )
+        chosen, failing_pass, rules = same[0], None, rules_of(task.case)
         if chosen.ending is Ending.SIGNALLED:
             chosen = self._steady_crash(task, same, stop)
-        elif needs_pass(chosen, rules_of(task.case)) and (reporting := task.with_pass_reporting()) != task:
+        elif needs_pass(chosen, rules) and (reporting := task.with_pass_reporting()) != task:
             scanner = PassScanner()
             self.compile(reporting, stop, on_stderr=scanner.feed)
             failing_pass = scanner.finish() or NO_PASS
-        return replace(task.record(task.key, chosen, failing_pass, len(runs) - len(same)), runs=len(same))
+        return replace(task.record(task.key, chosen, failing_pass, disagreements), runs=len(same))
 
     def _steady_crash(self, task: Task, runs: Sequence[Execution], stop: StopSignal) -> Execution:
         """Return the crash that identifies the failure. Threads that crash at different places print different stacks; then
@@ -177,12 +196,10 @@ class Maker:
 
     @contextmanager
     def _alone(self, *, is_measured: bool) -> Iterator[None]:
-        if not is_measured:
-            yield
-            return
         with ExitStack() as held:
-            with suppress(OSError):  # a file system without locks
-                held.enter_context(lock_file(self.measuring, fcntl.LOCK_EX, self.stop))
+            if is_measured:
+                with suppress(OSError):  # a file system without locks
+                    held.enter_context(lock_file(self.measuring, fcntl.LOCK_EX, self.stop))
             yield
 
 

@@ -1,10 +1,11 @@
-"""Read, check and print MLIR with a toolchain's own tools, which know every dialect of their version."""
+"""Use a toolchain's own tools, which know every dialect of their version: its `opt` program and its Python modules."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from triage.compilers.invocation import MlirTools
@@ -12,20 +13,61 @@ from triage.execution.process import Worker, run
 from triage.model.execution import Execution, Limits
 from triage.toolchains.home import temporary_folder
 
+WORKER = Path(__file__).with_name("python_worker.py")
 _PATIENCE = 120.0  # seconds for a text; a module of 20,000 lines takes one
 _LIMITS = Limits(timeout=600.0, memory=16 << 30)
 _LARGE = 64  # elements; longer constants can be elided
 _GENERIC = ("--mlir-print-op-generic",)
 
 
-class Reader:
-    """The MLIR tools of one toolchain: a worker with its Python bindings, and its `opt` program."""
+class ToolchainPython:
+    """A process that imports the Python modules of a toolchain and answers requests, see `python_worker`.
 
-    def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
-        self._tools, self._stop = tools, stop
+    It is started for the first request, and again after it ended or hung. Safe for several threads.
+    """
+
+    def __init__(self, work: str, name: str, path: Sequence[Path], stop: threading.Event) -> None:
+        self._words, self._path, self._stop = [work, name], os.pathsep.join(map(str, path)), stop
         self._lock = threading.Lock()
         self._worker: Worker | None = None
-        self.bindings = True  # until they fail
+
+    def ask(self, request: bytes, timeout: float) -> bytes | None:
+        """Return the answer; None when the process cannot be started, ended, or gave none in time. See `Worker.ask`."""
+        answer = None
+        with self._lock:
+            try:
+                if self._worker is None:
+                    env = {"PYTHONDONTWRITEBYTECODE": "1"} | ({"PYTHONPATH": self._path} if self._path else {})
+                    # -P: modules next to the script must not hide those of the toolchain.
+                    self._worker = Worker([sys.executable, "-P", str(WORKER), *self._words], env)
+                answer = self._worker.ask(request, timeout, self._stop)
+            except OSError:
+                pass
+            finally:
+                if answer is None:
+                    self._end()
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+class Reader:
+    """The MLIR tools of one toolchain."""
+
+    def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
+        self._optimizer, self._stop = tools.optimizer, stop
+        self._python = ToolchainPython("check", tools.package, [tools.python_root], stop)
+        self._lock = threading.Lock()
+        self._bindings: bool | None = None
+        """Whether the Python bindings work, once they were asked."""
 
     def generic(self, path: Path, *, elide: bool = False) -> str | None:
         """Return the generic form of a file with locations; None when it does not parse.
@@ -55,56 +97,34 @@ class Reader:
     def transformed(self, text: str, options: tuple[str, ...]) -> str | None:
         """Return the text after the passes that `options` name; None when one fails."""
         with temporary_folder() as folder:
-            source = Path(folder, "source.mlir")
+            source = folder / "source.mlir"
             source.write_text(text, "utf-8")
             return self._printed([*options, str(source)])
 
     def valid(self, text: str) -> str | None:
         """Return the generic form of a module, as the toolchain prints it; None when it does not parse or verify."""
-        if self.bindings:
-            with self._lock:
-                answer = self._ask(text)
-            if answer is not None:
-                return answer[1:] if answer.startswith("+") else None
-        return self.transformed(text, _GENERIC)
+        with self._lock:
+            if self._bindings is None:
+                self._bindings = (self._python.ask(b"module{}", _PATIENCE) or b"").startswith(b"+")
+        if not self._bindings:
+            return self.transformed(text, _GENERIC)
+        answer = self._python.ask(text.encode(), _PATIENCE) or b"-"  # a text that ends the process is not valid
+        return answer[1:].decode("utf-8", "replace") if answer.startswith(b"+") else None
 
     def close(self) -> None:
-        """End the worker."""
-        with self._lock:
-            self._end()
+        """End the process with the Python bindings."""
+        self._python.close()
 
     def _parsed(self, path: Path) -> Execution:
         with temporary_folder() as folder:
-            return self._run([str(path), "-o", os.devnull], Path(folder))
+            return self._run([str(path), "-o", os.devnull], folder)
 
     def _printed(self, arguments: list[str]) -> str | None:
         with temporary_folder() as folder:
-            target = Path(folder, "printed")
-            execution = self._run([*arguments, "-o", str(target)], Path(folder))
+            target = folder / "printed"
+            execution = self._run([*arguments, "-o", str(target)], folder)
             return target.read_text("utf-8", "replace") if execution.ok else None
 
     def _run(self, arguments: list[str], folder: Path) -> Execution:
-        argv = [str(self._tools.optimizer), *arguments]
+        argv = [str(self._optimizer), *arguments]
         return run(argv, _LIMITS, folder, env={"LLVM_DISABLE_SYMBOLIZATION": "1"}, stop=self._stop)
-
-    def _ask(self, text: str) -> str | None:
-        """Return the worker's answer; None when the bindings do not work at all. A text that kills the worker is not valid."""
-        try:
-            if self._worker is None:
-                script = Path(__file__).with_name("python_worker.py")
-                env = {"PYTHONPATH": str(self._tools.python_root), "PYTHONDONTWRITEBYTECODE": "1"}
-                self._worker = Worker([sys.executable, "-P", str(script), "check", self._tools.package], env)
-                works = self._worker.ask(b"module{}", _PATIENCE, self._stop)
-                self.bindings = works is not None and works.startswith(b"+")
-            answer = self._worker.ask(text.encode(), _PATIENCE, self._stop) if self.bindings else None
-        except OSError:
-            answer, self.bindings = None, False
-        if answer is None:
-            self._end()
-            return "-" if self.bindings else None
-        return answer.decode("utf-8", "replace")
-
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None

@@ -1,55 +1,72 @@
-"""Answer requests with the Python modules of one toolchain: check MLIR (`check PACKAGE`), import models (`import MODULE`).
+"""Work with the Python modules of one toolchain, in a process of its own; imports nothing of triage.
 
-Runs as a `Worker` of `process.py` in a process of its own, and imports nothing of triage. An answer begins with `+`, or with
-`-` for an error.
+`check PACKAGE` and `import MODULE` answer requests of a `ToolchainPython`: check MLIR, import models. An answer begins with
+`+`, or with `-` for an error. `compute MODEL FOLDER INPUT...` runs a model with onnxruntime and writes `0.npy` and so on.
 """
 
 import importlib
 import json
 import os
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 RENEW = 256  # texts for each context: a context never frees types and attributes
 
 
-class Checker:
-    """Answers a text with the generic form of its module."""
+def checker(package: str) -> Callable[[bytes], str]:
+    """Return what answers a text with the generic form of its module."""
+    ir: Any = importlib.import_module(f"{package}.ir")
+    context: Any = None
+    count = 0
 
-    def __init__(self, package: str) -> None:
-        self.ir: Any = importlib.import_module(f"{package}.ir")
-        self.count = 0
-
-    def __call__(self, request: bytes) -> str:
-        if self.count % RENEW == 0:
-            self.context = self.ir.Context()
-        self.count += 1
+    def check(request: bytes) -> str:
+        nonlocal context, count
+        if count % RENEW == 0:
+            context = ir.Context()
+        count += 1
         try:
-            module = self.ir.Module.parse(request.decode(), self.context)
-            return f"+{module.operation.get_asm(print_generic_op_form=True)}"
+            return f"+{ir.Module.parse(request.decode(), context).operation.get_asm(print_generic_op_form=True)}"
         except Exception as error:  # whatever the bindings of this version raise
             return f"-{error}"
 
+    return check
 
-class Importer:
-    """Imports a model. A request is a JSON list of the model's path and the path to write."""
 
-    def __init__(self, module: str) -> None:
-        self.program: Any = importlib.import_module(f"{module}.__main__")
+def importer(module: str) -> Callable[[bytes], str]:
+    """Return what imports a model. A request is a JSON list of the model's path and the path to write."""
+    program: Any = importlib.import_module(f"{module}.__main__")
 
-    def __call__(self, request: bytes) -> str:
+    def convert(request: bytes) -> str:
         model, target = json.loads(request)
         try:
-            return "-" if self.program.main(self.program.parse_arguments([model, "-o", target])) else "+"
+            return "-" if program.main(program.parse_arguments([model, "-o", target])) else "+"
         except (Exception, SystemExit):  # it is imported again by itself, which prints why
             return "-"
 
+    return convert
+
+
+def compute(model: str, folder: str, inputs: Sequence[str]) -> None:
+    """Run a model on values in the order of its inputs, and write its results."""
+    np, runtime = map(importlib.import_module, ("numpy", "onnxruntime"))
+    session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    arrays = [np.load(path, allow_pickle=False) for path in inputs]
+    names = [value.name for value in session.get_inputs()]
+    for index, result in enumerate(session.run(None, dict(zip(names, arrays, strict=True)))):
+        np.save(Path(folder, f"{index}.npy"), np.asarray(result), allow_pickle=False)
+
 
 def main() -> None:
-    """Answer requests until the input ends."""
+    """Do what the first argument says; answer requests until the input ends."""
+    work, name, *words = sys.argv[1:]
+    if work == "compute":
+        compute(name, words[0], words[1:])
+        return
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the modules print is not an answer
-    answer = Checker(sys.argv[2]) if sys.argv[1] == "check" else Importer(sys.argv[2])
+    answer = checker(name) if work == "check" else importer(name)
     while len(header := source.read(8)) == 8:
         data = answer(source.read(int(header, 16))).encode()
         sink.write(f"{len(data):08x}".encode() + data)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from triage.execution.engine import Engine
 from triage.execution.judge import status_of
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Failure, Probe, Status
 from triage.model.revision import Revision

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.values import converted, differences, file_value, first_difference, identity_of, tensor_proto
-from triage.execution.inputs import digest_of, verified, write_checksum
+from triage.execution.files import KeptFiles, digest_of
 from triage.execution.judge import RUN_MS
 from triage.execution.process import StopSignal, run
 from triage.model.case import Case, RunSpec
@@ -20,14 +19,30 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Execution, Limits
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
-from triage.toolchains.home import write_whole
 
 if TYPE_CHECKING:
     from triage.compilers.base import Runner
 
 READS_UNWRITTEN = "reads_unwritten"  # the metric of a run whose results depend on memory that was never written to
 _UNWRITTEN = ("85", "170")  # bytes that glibc fills new memory with
-_CHECKSUMS = "sha256.txt"
+
+
+def agreeing_runs(
+    start: Callable[[], Execution], is_sure: Callable[[Execution], bool], result: Callable[[Execution], object]
+) -> tuple[list[Execution], int]:
+    """Run once, or up to three times if one run does not prove how it ends; return the majority and how many disagree.
+
+    result: equal for executions that agree.
+    """
+    runs = [start()]
+    if not is_sure(runs[0]):
+        runs.append(start())
+        if result(runs[0]) != result(runs[1]):
+            runs.append(start())
+    results = [result(execution) for execution in runs]
+    agreeing = max(results, key=results.count)
+    same = [execution for execution, found in zip(runs, results, strict=True) if found == agreeing]
+    return same, len(runs) - len(same)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +63,7 @@ class RunTask:
     overlooks_nan: bool = False
     """The program takes NaN for any number, so that results are compared here, too."""
     kept: Path | None = None
-    """The folder for the results of a reference, which are compared with nothing."""
+    """The folder to write the results of a reference to, which are compared with nothing."""
     must_be_defined: bool = False
     """Results that depend on memory that was never written to are not kept."""
 
@@ -60,43 +75,39 @@ class RunTask:
         """
         scratch = module.parent
         if self.kept is not None:
-            execution, files = self.results(module, scratch, stop)
-            if execution.ok and self.must_be_defined and not self._is_defined(module, files, scratch, stop):
-                return replace(execution, metrics={READS_UNWRITTEN: 1.0}), 0
-            if execution.ok:
-                keep_results(files, self.kept)
+            (folder := scratch / "results").mkdir()
+            execution, files = self._results(module, folder, stop)
+            if execution.ok and self.must_be_defined and not self._is_defined(module, files, stop):
+                execution = replace(execution, metrics={READS_UNWRITTEN: 1.0})
+            folder.rename(self.kept)
             return execution, 0
-        executions = [self._once(module, scratch, stop)]
-        if not executions[0].ok or self._is_slow(executions[0]):
-            executions.append(self._once(module, scratch, stop))
-            if result(executions[0]) != result(executions[1]):
-                executions.append(self._once(module, scratch, stop))
-        results = [result(execution) for execution in executions]
-        agreeing = max(results, key=results.count)
-        same = [execution for execution in executions if result(execution) == agreeing]
+        same, disagreements = agreeing_runs(
+            lambda: self._once(module, scratch, stop), lambda execution: execution.ok and not self._is_slow(execution), result
+        )
         seconds = {"run_seconds": min(execution.seconds for execution in same)}
         times = [time for execution in same for time in self._milliseconds(execution)]
         if times:
             seconds[RUN_MS] = min(times)
         compared = bool(self.expected) and (self.overlooks_nan if same[0].ok else same[0].exit_code is not None)
-        wrong = self._differences(self.results(module, scratch, stop)[1]) if compared else {}
-        return replace(same[0], metrics={**seconds, **wrong}), len(executions) - len(same)
+        wrong = self._differences(self._results(module, scratch, stop)[1]) if compared else {}
+        return replace(same[0], metrics={**seconds, **wrong}), disagreements
 
-    def results(self, module: Path, scratch: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
-        """Run a compiled file and write its results to files in `scratch`. No files when it fails."""
-        printed = self._run(module, scratch, stop)
+    def _results(self, module: Path, folder: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
+        """Run a compiled file and write its results to files in a folder. No files when it fails."""
+        printed = self._run(module, stop)
         if not printed.ok:
             return printed, []
-        files = self.runner.result_files(printed.stdout.text, scratch)
-        saved = self._run(module, scratch, stop, results=files)
+        files = self.runner.result_files(printed.stdout.text, folder)
+        saved = self._run(module, stop, results=files)
         return saved, files if saved.ok else []
 
-    def _is_defined(self, module: Path, files: Sequence[Path], scratch: Path, stop: StopSignal) -> bool:
+    def _is_defined(self, module: Path, files: Sequence[Path], stop: StopSignal) -> bool:
         """Return whether results stay the same when memory that was not written to has another content."""
-        again = [file.with_name(f"again-{file.name}") for file in files]
+        again = [module.parent / f"again-{file.name}" for file in files]
         for pattern in _UNWRITTEN:
-            ran = self._run(module, scratch, stop, results=again, MALLOC_PERTURB_=pattern)
-            if not ran.ok or any(self.differ(*map(file_value, pair)) for pair in zip(again, files, strict=True)):
+            ran = self._run(module, stop, results=again, MALLOC_PERTURB_=pattern)
+            pairs = zip(map(file_value, again), map(file_value, files), strict=True)
+            if not ran.ok or any(differences(*pair, self._tolerances).get("mismatches", 1) for pair in pairs):
                 return False
         return True
 
@@ -108,15 +119,11 @@ class RunTask:
         relative, absolute, _ = self.spec.closeness
         return {**dict.fromkeys(("f16", "bf16", "f32", "f64"), absolute), "relative": relative}
 
-    def differ(self, actual: str, expected: str) -> bool:
-        """Return whether two values differ by more than the tolerance."""
-        return differences(actual, expected, self._tolerances).get("mismatches", 1) > 0
-
     def _once(self, module: Path, scratch: Path, stop: StopSignal) -> Execution:
         """Run and compare. A difference that this program sees is written as the program that runs it writes its own."""
         if self.spec.closeness is None or not self.expected:
-            return self._run(module, scratch, stop, self.expected)
-        execution, files = self.results(module, scratch, stop)
+            return self._run(module, stop, self.expected)
+        execution, files = self._results(module, scratch, stop)
         if not execution.ok:
             return execution
         messages = [] if len(files) == len(self.expected) else [f"{len(files)} results; expected {len(self.expected)}"]
@@ -127,13 +134,7 @@ class RunTask:
         return replace(execution, exit_code=1, stdout=Captured("\n".join(messages))) if messages else execution
 
     def _run(
-        self,
-        module: Path,
-        scratch: Path,
-        stop: StopSignal,
-        expected: Sequence[str] = (),
-        results: Sequence[Path] = (),
-        **env: str,
+        self, module: Path, stop: StopSignal, expected: Sequence[str] = (), results: Sequence[Path] = (), **env: str
     ) -> Execution:
         argv = self.runner.argv(
             self.program,
@@ -145,22 +146,21 @@ class RunTask:
             results=results,
             measured=self.spec.measured,
         )
-        return run(argv, self.spec.limits, scratch, env={**dict(self.case.env), **env}, stop=stop)
+        return run(argv, self.spec.limits, module.parent, env={**dict(self.case.env), **env}, stop=stop)
 
     def _milliseconds(self, execution: Execution) -> list[float]:
-        """The times that a measuring run printed."""
+        """Return the times that a measuring run printed."""
         return [1000 * time for time in self.runner.seconds(execution.stdout.text)] if self.spec.measured else []
 
     def _is_slow(self, execution: Execution) -> bool:
-        """Whether a measured run took longer than its golden time, which a busy machine may be the reason of."""
+        """Return whether a measured run took longer than its threshold, perhaps because the machine is busy."""
         golden = dict(self.case.goldens).get(RUN_MS)
         return golden is not None and min(self._milliseconds(execution), default=0.0) > golden
 
     def _differences(self, files: Sequence[Path]) -> dict[str, float]:
-        """Numbers on the first wrong result; empty when results cannot be compared."""
-        tolerances = self._tolerances
+        """Return numbers on the first wrong result; empty when results cannot be compared."""
         for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
-            numbers = differences(file_value(file), expected, tolerances)
+            numbers = differences(file_value(file), expected, self._tolerances)
             if numbers.get("mismatches"):
                 return {"output": float(index), **numbers}
         return {}
@@ -188,29 +188,27 @@ def plan_run(
     program = next(filter(None, (runner.program(place, measured=spec.measured) for place in places)), None)
     if program is None:
         return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-    own = runner.options(case, replace(spec, parameters=()) if spec.parameters else spec)
-    options = tuple(runner.options(case, spec) if spec.parameters else own)
+    limits, own = spec.limits, runner.options(case, replace(spec, parameters=()))
     try:
-        parts = [_digest(program, program.stat().st_mtime_ns), *own]
-        parts += [path.name for path in libraries]
-        if spec.closeness is not None:
-            parts.append(f"close {spec.closeness}")
-        kept = {artifact.path for artifact in spec.artifacts}
-        parts += [f"{scope}={digest_of(path, is_artifact=path in kept)}" for scope, path in spec.parameters]
-        parts += [f"{spec.limits.timeout:g}", f"{spec.limits.memory}"]
-        if not spec.limits.without_waiting:
-            parts.append("wall time")
-        if spec.limits.output != Limits().output:
-            parts.append(f"output {spec.limits.output}")
         inputs, expected = readable(spec.inputs, values), readable(spec.expected, values)
         overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
-        parts += ["compared here, too"] if overlooks_nan else []
-        parts += [*map(identity_of, inputs), "expected", *map(identity_of, expected)]
+        kept = {artifact.path for artifact in spec.artifacts}
+        parts = [
+            *(_digest(program, program.stat().st_mtime_ns), *own),
+            *(path.name for path in libraries),
+            *([] if spec.closeness is None else [f"close {spec.closeness}"]),
+            *(f"{scope}={digest_of(path, is_kept=path in kept)}" for scope, path in spec.parameters),
+            *(f"{limits.timeout:g}", f"{limits.memory}"),
+            *([] if limits.without_waiting else ["wall time"]),
+            *([] if limits.output == Limits().output else [f"output {limits.output}"]),
+            *(["compared here, too"] if overlooks_nan else []),
+            *(*map(identity_of, inputs), "expected", *map(identity_of, expected)),
+        ]
     except OSError as error:
         return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
     except ValueError as error:
         return Untestable(Cause.RECIPE, str(error))
-    identity = sha256("\0".join(parts).encode()).hexdigest()
+    identity, options = sha256("\0".join(parts).encode()).hexdigest(), tuple(runner.options(case, spec))
     return RunTask(case, spec, runner, program, options, tuple(libraries), inputs, expected, identity, overlooks_nan)
 
 
@@ -220,17 +218,18 @@ def readable(values: Sequence[str], folder: Path) -> tuple[str, ...]:
     Raises:
         OSError, ValueError: a file cannot be read or converted.
     """
-    converted_values = []
+    readable_values = []
     for value in values:
         if file := tensor_proto(value):
             data = file.read_bytes()
-            target = folder / f"{sha256(data).hexdigest()}.npy"
-            if verified(target) is None:
-                write_whole(target, converted(file, data))
-                write_checksum(target, target)
-            value = file_value(target)
-        converted_values.append(value)
-    return tuple(converted_values)
+
+            def convert(scratch: Path, file: Path = file, data: bytes = data) -> Path:
+                (made := scratch / "value.npy").write_bytes(converted(file, data))
+                return made
+
+            value = file_value(KeptFiles().get(folder / f"{sha256(data).hexdigest()}.npy", convert).path)
+        readable_values.append(value)
+    return tuple(readable_values)
 
 
 @cache
@@ -241,30 +240,3 @@ def _digest(program: Path, _modified: int) -> str:
 def no_program(toolchain: Toolchain, package: str) -> str:
     """Say that a toolchain has no program of a package, and what to do."""
     return f"{toolchain.revision.name} has no programs of {package} next to its compiler: build or install them there"
-
-
-def keep_results(files: Sequence[Path], target: Path) -> None:
-    """Move the files of a reference's results to their folder, which is replaced in one step."""
-    if not files:
-        return
-    draft = files[0].parent / "results"
-    draft.mkdir()
-    for file in files:
-        file.rename(draft / file.name)
-    (draft / _CHECKSUMS).write_text("".join(f"{file_sha256(draft / file.name)} {file.name}\n" for file in files))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):  # another thread or process was faster
-        if intact_results(target) is None:
-            target.rename(draft.with_name("damaged"))
-    with suppress(OSError):
-        draft.rename(target)
-
-
-def intact_results(folder: Path) -> list[Path] | None:
-    """Return the files of a reference's results in order; None when they are missing or damaged."""
-    try:
-        lines = [line.split(" ", 1) for line in (folder / _CHECKSUMS).read_text("utf-8").splitlines()]
-        is_intact = all(file_sha256(folder / name) == digest for digest, name in lines)
-    except (OSError, ValueError):
-        return None
-    return [folder / name for _, name in lines] if lines and is_intact else None

@@ -9,7 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -48,33 +48,28 @@ def packed(record: Record) -> bytes:
     return sha256(data).hexdigest().encode() + b"\n" + zlib.compress(data, 6)
 
 
-@dataclass
 class SharedCache:
     """The shared results at a URL. Safe for several threads.
 
     A problem costs one warning. After three in a row the store is not asked again by this process.
     """
 
-    url: str
-    warn: Callable[[str], None] = lambda _: None
-    stop: threading.Event = field(default_factory=threading.Event)
-    _failures: int = 0
-    _damaged: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
+    def __init__(self, url: str, warn: Callable[[str], None] = lambda _: None, stop: threading.Event | None = None) -> None:
         """Raises BadInput for a URL that cannot be used, or whose extra is not installed."""
-        scheme, _, place = self.url.partition("://")
-        if scheme not in _EXTRAS or not place.strip("/"):
-            raise BadInput(f"TRIAGE_EVIDENCE: {self.url!r}: write file:///FOLDER, s3://BUCKET/PREFIX, gs://... or https://...")
+        self.url, self._warn, self._stop = url, warn, stop or threading.Event()
+        self._scheme, _, place = url.partition("://")
+        if self._scheme not in _EXTRAS or not place.strip("/"):
+            raise BadInput(f"TRIAGE_EVIDENCE: {url!r}: write file:///FOLDER, s3://BUCKET/PREFIX, gs://... or https://...")
         try:
             from fsspec import filesystem
 
-            self._files: AbstractFileSystem = filesystem(scheme, use_listings_cache=False, skip_instance_cache=True)
+            self._files: AbstractFileSystem = filesystem(self._scheme, use_listings_cache=False, skip_instance_cache=True)
         except ImportError as error:
-            raise BadInput(f"{scheme}:// needs an extra: pip install 'iree-triage[{_EXTRAS[scheme]}]' ({error})") from error
-        self._is_read_only, self._is_folder = scheme in _READ_ONLY, scheme == "file"
-        self._streaming = {"block_size": 0, "size": 1} if self._is_read_only else {}
-        self._root = (self.url if self._is_read_only else place).rstrip("/") + f"/{_FOLDER}"
+            extra = _EXTRAS[self._scheme]
+            raise BadInput(f"{self._scheme}:// needs an extra: pip install 'iree-triage[{extra}]' ({error})") from error
+        self._root = (url if self._scheme in _READ_ONLY else place).rstrip("/") + f"/{_FOLDER}"
+        self._failures = 0
+        self._damaged: set[str] = set()
 
     def find(self, key: str) -> Record | None:
         """Return the result of a key, if there is an intact one and the store can be reached."""
@@ -83,34 +78,34 @@ class SharedCache:
             return None
         digest, _, facts = content.partition(b"\n")
         try:
-            record = verified(digest.decode("ascii", "replace"), facts, key)
+            return replace(verified(digest.decode("ascii", "replace"), facts, key), origin=self.url)
         except ValueError as error:
             if not self._damaged:
-                self.warn(f"a result in {self.url} is damaged and counts as unknown: {error}")
+                self._warn(f"a result in {self.url} is damaged and counts as unknown: {error}")
             self._damaged.add(key)
             return None
-        return replace(record, origin=self.url)
 
     def publish(self, record: Record) -> None:
         """Write a result that other machines can use in one step, where there is none or a damaged one."""
-        if not self._is_read_only and is_portable(record):
+        if self._scheme not in _READ_ONLY and is_portable(record):
             self._asked(lambda: self._write(record.key, packed(record)))
 
     def _content(self, key: str) -> bytes:
         """Return the bytes of an object, or the first ones of one that is too large; empty when there is no object."""
         content = bytearray()
-        with suppress(FileNotFoundError), self._files.open(self._path(key), **self._streaming) as source:
+        streaming = {"block_size": 0, "size": 1} if self._scheme in _READ_ONLY else {}
+        with suppress(FileNotFoundError), self._files.open(self._path(key), **streaming) as source:
             while len(content) <= _LARGEST and (part := source.read(_PART)):  # a server may go on for ever
                 content += part
         return bytes(content)
 
     def _write(self, key: str, content: bytes) -> None:
-        path = self._path(key)
-        if self._is_folder and not Path(self._root).parent.is_dir():  # perhaps a disk that is not mounted
+        path, is_folder = self._path(key), self._scheme == "file"
+        if is_folder and not Path(self._root).parent.is_dir():  # perhaps a disk that is not mounted
             raise NotADirectoryError(f"there is no folder {Path(self._root).parent}")
         if key not in self._damaged and self._files.exists(path):
             return
-        if self._is_folder:
+        if is_folder:
             write_whole(Path(path), content)
         else:  # a bucket shows an object only when all of it is there
             self._files.pipe_file(path, content)
@@ -127,14 +122,14 @@ class SharedCache:
         if self._failures >= _FAILURES:
             return None
         try:
-            answer = within(_PATIENCE, self.stop, action)
+            answer = within(_PATIENCE, self._stop, action)
         except Interrupted:
             raise
         except Exception as error:  # whatever the library of a store raises
             self._failures += 1
             if self._failures in (1, _FAILURES):
                 last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
-                self.warn(f"the shared results at {self.url} cannot be used: {str(error)[:300]}{last}")
+                self._warn(f"the shared results at {self.url} cannot be used: {str(error)[:300]}{last}")
             return None
         self._failures = 0
         return answer

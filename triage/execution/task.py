@@ -1,7 +1,7 @@
 """A task: one compile of a case on a toolchain, and the run of what it writes, as data with a content key.
 
-Everything that this program compiles is a task: a probe, a trial of a reduction, a reference, a library, a footprint. They
-differ in their key only, so that one cache and one way to make them are enough.
+Everything that this program compiles is a task: a probe, a trial of a reduction, a reference, a library, resource metrics.
+They differ in their key only, so that one cache and one way to make them are enough.
 """
 
 from __future__ import annotations
@@ -19,13 +19,28 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.execution.cache import Record, key_of
 from triage.execution.environment import settings
-from triage.execution.inputs import Prepared
+from triage.execution.files import Prepared
 from triage.execution.judge import DISPATCHES, judge, judge_goldens, judge_run, rules_of
 from triage.execution.run_task import RunTask
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Execution, Limits, Stage
 from triage.model.outcome import Compiled, Failed, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
+from triage.toolchains.registry import ToolchainRef
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeJob:
+    """One probe to make."""
+
+    case: Case
+    ref: ToolchainRef
+    fresh: bool = False
+    """Ignore the result cache."""
+    footprint: bool = False
+    """Compile a case that compiles once more, to read resource metrics from its IR."""
+    here: bool = False
+    """Do not use a cluster, because times are compared."""
 
 
 class Naming(StrEnum):
@@ -48,13 +63,9 @@ class Task:
     run: RunTask | Untestable | Failed | None = None
     """What follows the compile, or why nothing can."""
     variant: str = ""
-    """Distinguishes the results of another way to make the same compile, such as a trial."""
+    """Part of the key of another way to make the same compile, such as a trial."""
     naming: Naming | None = None
     """Set for a single compile; else it is repeated until its ending is sure."""
-
-    def trial(self, naming: Naming, attempt: int) -> Task:
-        """Return the same task as a single compile. Each `attempt` has results of its own."""
-        return replace(self, variant=f"trial {attempt} {naming}", naming=naming)
 
     @property
     def counts_dispatches(self) -> bool:
@@ -64,15 +75,14 @@ class Task:
     def key(self) -> str:
         """The content key of the compile."""
         limits = self.case.limits
-        # Nothing is added for the defaults, so that results from before these keys existed are still found.
-        further = [
+        options = [
+            *self.invocation.options,
             *([self.variant] if self.variant else []),
             *([] if limits.output == Limits().output else [f"output {limits.output}"]),
             *([] if limits.without_waiting else ["wall time"]),
             *(f"env {setting}" for setting in settings(dict(self.case.env))),
             *([DISPATCHES] if self.counts_dispatches else []),
         ]
-        options = (*self.invocation.options, *further)
         return key_of(self.toolchain.identity, self.prepared.digest, options, (limits.timeout, limits.memory))
 
     @property
@@ -136,8 +146,7 @@ class Task:
         if isinstance(outcome, Compiled) and isinstance(self.run, Untestable | Failed):
             outcome = self.run
         elif isinstance(outcome, Compiled) and isinstance(self.run, RunTask):
-            assert self.run_key
-            ran = find(self.run_key)
+            ran = find(self.run_key or "")
             if ran is None:
                 return None
             outcome = judge_run(ran.execution, rules, self.run.runner, ran.metrics, flaky=ran.disagreements > 0)
@@ -169,6 +178,6 @@ def by_key(*records: Record) -> Mapping[str, Record]:
     return {record.key: record for record in records}
 
 
-def untestable(case: Case, toolchain: Toolchain, reason: Untestable) -> Probe:
+def unmade(case: Case, toolchain: Toolchain, outcome: Untestable | Failed) -> Probe:
     """Return the probe of a case that is not compiled."""
-    return Probe(case, toolchain.revision, toolchain.version, reason, Measured(), cached=False)
+    return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)

@@ -12,7 +12,7 @@ from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import Invocation
 from triage.compilers.values import zero_of
 from triage.execution.engine import Engine
-from triage.execution.inputs import Prepared
+from triage.execution.files import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.execution.process import run
 from triage.execution.run_task import no_program, readable

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from triage.execution.inputs import Prepared
+from triage.execution.files import Prepared
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.nightly.result import (
     CaseChangeKind,

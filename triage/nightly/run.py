@@ -12,8 +12,8 @@ from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.engine import Engine
-from triage.execution.scheduler import ProbeJob
 from triage.execution.statistics import Pace
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
 from triage.model.outcome import FAILING, PASSING, Failed, Probe
@@ -100,7 +100,7 @@ class NightRun:
 
     def compare(self) -> None:
         """Probe every case on both toolchains and compare the probes; measure the compiles again that took much longer."""
-        jobs = [ProbeJob(case, ref, after=self.runner.after) for ref in self.refs for case in self.cases]
+        jobs = [ProbeJob(case, ref) for ref in self.refs for case in self.cases]
         self._probe(jobs, "nightly")
         doubted = [
             ProbeJob(self.case(result.case), ref, fresh=True)

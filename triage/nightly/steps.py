@@ -16,7 +16,7 @@ from triage.bisect.result import Answer, Bisection
 from triage.bisect.versions import rev_text
 from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.execution import Stage

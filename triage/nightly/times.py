@@ -8,8 +8,8 @@ from statistics import median
 
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
-from triage.execution.scheduler import CaseProber, ProbeJob
 from triage.execution.statistics import LOOKS, Pace, compare_times
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled
 from triage.nightly.result import TimeChange
@@ -28,7 +28,7 @@ class RunTimes:
 
 
 def compile_times(
-    runner: CaseProber, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, budget: float = _BUDGET
+    runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, budget: float = _BUDGET
 ) -> TimeChange | None:
     """Compile a case on both toolchains in turn until its verdict is clear or time is up; None when it does not compile.
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from triage.compilers.registry import recipe_families
 from triage.execution.engine import Engine
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.outcome import Cause, Compiled, Failure, Probe, Untestable
@@ -177,12 +177,10 @@ def replay(
     runner: Engine,
     reproducers: Sequence[RecordedReproducer],
     revs_of: Mapping[str, Sequence[str]] | None = None,
-    *,
-    after: int = 0,
 ) -> tuple[Replay, ...]:
     """Compile each reproducer on its family's revisions in order; a family that `revs_of` lacks is left out.
 
-    Without `revs_of`: on the recorded revision and the newest release. after: number of the last cached result to ignore.
+    Without `revs_of`: on the recorded revision and the newest release.
     """
     if revs_of is not None:
         reproducers = [reproducer for reproducer in reproducers if reproducer.case.compiler in revs_of]
@@ -191,7 +189,7 @@ def replay(
         recorded = [reproducer.bad] if reproducer.bad else []
         texts = revs_of[reproducer.case.compiler] if revs_of is not None else [*recorded, "latest"]
         refs = {ref.revision.name: ref for ref in (runner.registry.resolve(text, reproducer.case.compiler) for text in texts)}
-        jobs += [ProbeJob(reproducer.case, ref, after=after) for ref in refs.values()]
+        jobs += [ProbeJob(reproducer.case, ref) for ref in refs.values()]
     # Two folders may hold recipes of the same name, so the recipe's file identifies a probe.
     probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(jobs, "replay")}
     replays = []

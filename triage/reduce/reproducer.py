@@ -15,7 +15,7 @@ from triage.compilers.parts import MODULE_PLACE, PythonFunction, StandaloneCompi
 from triage.compilers.registry import family_of
 from triage.compilers.values import split_value
 from triage.execution.engine import Engine
-from triage.execution.inputs import Prepared
+from triage.execution.files import Prepared
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable

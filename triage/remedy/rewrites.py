@@ -10,7 +10,7 @@ from triage.compilers.base import mlir_tools
 from triage.compilers.parts import RewriteNames
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
-from triage.execution.inputs import Prepared
+from triage.execution.files import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, Operation, UnparsableError, Value, parse_module, print_module
 from triage.mlir.rewrite import CANONICALIZE, CONVERTIBLE, WIDE, fix_results, float_types, static_candidates, widen_floats

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from triage.execution.scheduler import CaseProber, ProbeJob
+from triage.execution.engine import Engine
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Probe
 from triage.remedy.change import CaseChange, combined, contradict
@@ -26,7 +27,7 @@ class Trials:
     `exhaustive`: go on after a remedy is found.
     """
 
-    runner: CaseProber
+    runner: Engine
     case: Case
     ref: ToolchainRef
     failure: Failure

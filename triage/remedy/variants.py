@@ -12,7 +12,7 @@ from typing import ClassVar
 from triage.compilers.base import Constant, kernel_of
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_class
-from triage.execution.scheduler import ProbeJob
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable

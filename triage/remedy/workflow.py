@@ -10,8 +10,8 @@ from math import inf, log2
 from triage.classify.rules import RewriteInput
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
-from triage.execution.inputs import Prepared
-from triage.execution.scheduler import ProbeJob
+from triage.execution.files import Prepared
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
