@@ -21,10 +21,10 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
+from triage.toolchains.home import Workspace
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.base import Offer, Source
-from triage.toolchains.workspace import Workspace
 
 PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags: ["v{version}", "letters-{version}"]}\n'
 

@@ -33,10 +33,10 @@ from triage.mlir.ir_reader import DumpReader, read_printed
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import ONNX, OnnxDocument, cut
+from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.project import load_project
-from triage.toolchains.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 
@@ -135,8 +135,8 @@ def http(data: bytes, folder: Path) -> None:
     """Pages of an index, of nightlies and of the runs and artifacts of a workflow."""
     workspace = Workspace(folder)
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    settings = ArtifactsSection(artifact="linux", api="https://api.example")
-    actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings)
+    settings = ArtifactsSection(artifact="linux")
+    actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings, "https://api.example")
     asked: tuple[Callable[[], object], ...] = (
         lambda: Index(workspace, "https://index.example/simple/").releases("iree-base-compiler"),
         lambda: list(actions.listed(now)),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from triage.compilers.base import Description
 from triage.model.revision import Capabilities
-from triage.toolchains.capability_cache import describe
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.home import Workspace
+from triage.toolchains.registry import describe
 
 
 class TwoFiles:

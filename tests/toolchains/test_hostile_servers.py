@@ -23,9 +23,9 @@ from tests.toolchains.hostile import (
     wheel,
 )
 from triage.cli.app import app
-from triage.toolchains.install_cache import stored
+from triage.toolchains.home import Workspace
+from triage.toolchains.install import stored
 from triage.toolchains.web import Web
-from triage.toolchains.workspace import Workspace
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
 from triage.model.errors import BadInput, EnvironmentFailure
+from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index, index_url
 from triage.toolchains.registry import ToolchainRegistry
-from triage.toolchains.workspace import Workspace
 
 HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 

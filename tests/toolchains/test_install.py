@@ -14,10 +14,9 @@ from typer.testing import CliRunner
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.cli.app import app
 from triage.compilers.base import Environment
+from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install
-from triage.toolchains.install_cache import is_intact, prune, stored
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.install import install, is_intact, prune, stored
 
 NAME = "iree-base-compiler"
 
@@ -127,7 +126,7 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
     folder = put(loopback, "1.0.0", tmp_path)
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
-        "from triage.toolchains.install_cache import InUse\n"
+        "from triage.toolchains.install import InUse\n"
         "import threading; users = InUse(threading.Event())\n"
         "users.add(Path(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from tests.toolchains.loopback import make_wheel, serve
 from triage.toolchains import install
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.home import Workspace
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.execution.damage import DAMAGE
-from triage.toolchains.home import open_home
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.home import Workspace, open_home
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)

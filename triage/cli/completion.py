@@ -11,7 +11,7 @@ def complete_revision(incomplete: str) -> list[str]:
     """Return the installed releases that begin with `incomplete`, newest first, those of other families with their prefix."""
     from triage.compilers.registry import DEFAULT_FAMILY, Families
     from triage.toolchains.home import home_path
-    from triage.toolchains.install_cache import installed
+    from triage.toolchains.install import installed
 
     names = ["latest", "previous", "installed"]
     for family in Families().values():

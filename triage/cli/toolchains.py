@@ -20,8 +20,8 @@ from triage.model.revision import Revision, Toolchain
 from triage.recipes.values import parse_size
 from triage.report.document import Facts, Paragraph, Span, Table
 from triage.report.formats import write_answer
-from triage.toolchains.install_cache import BUILDERS, stored
-from triage.toolchains.install_cache import prune as prune_home
+from triage.toolchains.install import BUILDERS, stored
+from triage.toolchains.install import prune as prune_home
 from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune compilers.")

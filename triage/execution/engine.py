@@ -32,10 +32,9 @@ from triage.model.execution import Execution
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Probe, Untestable
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
-from triage.toolchains.home import open_home
+from triage.toolchains.home import Workspace, open_home
 from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.workspace import Workspace
 
 _FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth

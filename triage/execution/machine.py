@@ -22,7 +22,7 @@ from triage.execution.scratch import LEFT
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
 from triage.toolchains.home import home_path, open_home, temporary_folder
-from triage.toolchains.install_cache import stored
+from triage.toolchains.install import stored
 from triage.toolchains.registry import ToolchainRegistry
 
 _ROOM = 2 << 30  # bytes: a handful of toolchains

@@ -6,13 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.model.errors import EnvironmentFailure
+from triage.toolchains.home import Workspace
 from triage.toolchains.web import Web, status_of, unusable, without_password
-from triage.toolchains.workspace import Workspace
 
 # These packages, and those that read settings, are imported where they are used, because importing them takes long.
 if TYPE_CHECKING:
@@ -96,21 +97,17 @@ def _pip_settings() -> Iterator[str | None]:
         yield parser.get("global", "index-url", fallback=None)
 
 
+@dataclass(frozen=True)
 class Index:
     """A package index in the simple format, or a page of links. Its last answer is stored and used when the network fails."""
 
-    def __init__(self, workspace: Workspace, url: str | None = None, *, is_page: bool = False, nightly: bool = False) -> None:
-        """`url`: the index (default: the one that the user's settings name), or the page; `nightly`: it lists nightlies."""
-        self._workspace = workspace
-        self._url = url
-        self._is_page = is_page
-        self.nightly = nightly
-        self._answers: dict[tuple[str, Sequence[PythonVersion]], tuple[Release, ...]] = {}
-
-    @property
-    def url(self) -> str:
-        self._url = self._url or index_url()
-        return self._url
+    workspace: Workspace
+    url: str = field(default_factory=index_url)
+    """The index (default: the one that the user's settings name), or the page."""
+    is_page: bool = False
+    nightly: bool = False
+    """Whether it lists nightlies."""
+    _answers: dict[tuple[str, Sequence[PythonVersion]], tuple[Release, ...]] = field(default_factory=dict, repr=False)
 
     def releases(self, distribution: str, pythons: Sequence[PythonVersion] = ()) -> tuple[Release, ...]:
         """Return all versions with a wheel for this platform, oldest first, yanked and pre-releases included.
@@ -124,30 +121,29 @@ class Index:
         if key not in self._answers:
             from packaging.utils import canonicalize_name
 
-            page = self.url if self._is_page else f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
-            state, kept = self._workspace.state("listed wheels"), f"{distribution} {without_password(page)}"
+            page = self.url if self.is_page else f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
+            state, kept = self.workspace.state("listed wheels"), f"{distribution} {without_password(page)}"
             try:
                 listed = self._read(page, distribution, pythons)
                 if listed:
                     state.put(kept, [asdict(release) for release in listed])
             except EnvironmentFailure as error:
-                try:
+                listed = []
+                with suppress(TypeError):  # stored by another version of the program
                     listed = [Release(**entry) for entry in state.get(kept) or ()]
-                except TypeError:  # stored by another version of the program
-                    listed = []
                 if not listed:
-                    advice = "releases need no list of nightlies" if self._is_page else _ADVICE
+                    advice = "releases need no list of nightlies" if self.is_page else _ADVICE
                     raise EnvironmentFailure(f"{error}. {advice}") from error
-                self._workspace.progress.note(f"{error}; using the list from the last time")
+                self.workspace.progress.note(f"{error}; using the list from the last time")
             self._answers[key] = tuple(listed)
         return self._answers[key]
 
     def _read(self, page: str, distribution: str, pythons: Sequence[PythonVersion]) -> list[Release]:
         from pypi_simple import ACCEPT_ANY, ProjectPage
 
-        shown = without_password(page) if self._is_page else f"the package index {without_password(self.url)}"
+        shown = without_password(page) if self.is_page else f"the package index {without_password(self.url)}"
         try:
-            answer = Web(self._workspace, tries=2).get(page, accept=ACCEPT_ANY)
+            answer = Web(self.workspace, tries=2).get(page, accept=ACCEPT_ANY)
         except EnvironmentFailure as error:
             raise EnvironmentFailure(f"cannot read {shown}: {error}") from error
         if answer.status_code == 404:

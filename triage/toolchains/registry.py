@@ -7,21 +7,32 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Packaging
+from triage.compilers.base import Compiler, Description, Packaging
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
-from triage.toolchains.capability_cache import describe
+from triage.toolchains.home import Workspace, disk_errors
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install, install_companion
-from triage.toolchains.install_cache import PLAIN_WHEEL, InUse, folder_of, installed, installed_release, is_intact, sweep
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.install import (
+    PLAIN_WHEEL,
+    InUse,
+    folder_of,
+    install,
+    install_companion,
+    installed,
+    installed_release,
+    is_intact,
+    sweep,
+)
+from triage.toolchains.web import without_password
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -205,7 +216,7 @@ class ToolchainRegistry:
         older = [ref for ref in self.nightlies(family) if ref.revision.date and ref.revision.date <= wanted]
         if not older or (parts and older[-1].revision.date != wanted):
             near = f"; the newest before it is of {older[-1].revision.date}" if older else ""
-            raise EnvironmentFailure(f"{self._nightlies_of(family).page} has no nightly of {day}{near}")
+            raise EnvironmentFailure(f"{without_password(self._nightlies_of(family).index.url)} has no nightly of {day}{near}")
         return older[-1]
 
     def _nightlies_of(self, family: str) -> Wheels:
@@ -359,3 +370,53 @@ class ToolchainRegistry:
 
 def _ref(family: str, release: Release) -> ToolchainRef:
     return ToolchainRef(family, Revision(release.version, date=release.date), release=release)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedCompiler:
+    """An installed compiler's content address and its own description."""
+
+    identity: str
+    description: Description
+
+
+def describe(workspace: Workspace, compiler: Compiler, program: Path) -> DescribedCompiler:
+    """Query a compiler, once for each content of its files.
+
+    Raises:
+        EnvironmentFailure: files of the compiler are missing; and what `Compiler.describe` raises.
+    """
+    from pydantic import TypeAdapter  # slow to import
+
+    adapter, section = TypeAdapter(DescribedCompiler), workspace.state("capabilities")
+    try:
+        files = compiler.identity_files(program)
+        key = _stamp(files)
+    except FileNotFoundError as error:
+        raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
+    with suppress(ValueError):  # none, or of an earlier version of the program
+        return adapter.validate_python(section.get(key))
+    with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
+        identity = pool.submit(_identity, files)  # reading a large library takes as long as the queries
+        description = compiler.describe(program)
+        known = DescribedCompiler(identity.result(), description)
+    section.put(key, adapter.dump_python(known, mode="json"))
+    return known
+
+
+def _identity(files: tuple[Path, ...]) -> str:
+    """Return a digest of the names and contents of all files."""
+    whole = blake2b(digest_size=20)
+    for path in files:
+        with path.open("rb") as source:
+            whole.update(path.name.encode() + b"\0" + file_digest(source, "sha256").digest())
+    return whole.hexdigest()
+
+
+def _stamp(files: tuple[Path, ...]) -> str:
+    """Return a digest that changes when one of the files is written, without reading them."""
+    key = blake2b(digest_size=16)
+    for path in files:
+        stat = path.stat()
+        key.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0".encode())
+    return key.hexdigest()

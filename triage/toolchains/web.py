@@ -7,14 +7,14 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted, TriageError, Unobtainable
-from triage.toolchains.home import disk_errors
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.home import Workspace, disk_errors
 
 if TYPE_CHECKING:  # slow to import
     import requests
@@ -62,14 +62,14 @@ def status_of(response: requests.Response) -> str:
     return text
 
 
+@dataclass(frozen=True)
 class Web:
     """GET requests, tried again after broken connections, server errors and short rate limits."""
 
-    def __init__(self, workspace: Workspace, token: str | None = None, tries: int = 4) -> None:
-        """`token`: a bearer token, which no other host gets when a server redirects to it."""
-        self._workspace = workspace
-        self._token = token
-        self._tries = tries
+    workspace: Workspace
+    token: str | None = None
+    """A bearer token, which no other host gets when a server redirects to it."""
+    tries: int = 4
 
     def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str = "*/*") -> requests.Response:
         """Return the answer of a page or an API.
@@ -97,7 +97,7 @@ class Web:
                 raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {response.status_code} {response.reason}")
             length = response.headers.get("Content-Length", "")
             total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
-            task = self._workspace.progress.task(f"download {name} (MiB)", total=total)
+            task = self.workspace.progress.task(f"download {name} (MiB)", total=total)
             try:
                 with disk_errors(f"download {name}"), target.open("wb") as sink:
                     for part in self._parts(response, largest):
@@ -116,9 +116,9 @@ class Web:
         from urllib3.exceptions import ProtocolError, ReadTimeoutError
         from urllib3.util import Retry
 
-        auth, host = self._sign if self._token else None, host_of(url)
+        auth, host = self._sign if self.token else None, host_of(url)
         retry = Retry(
-            self._tries - 1,
+            self.tries - 1,
             backoff_factor=_BACKOFF,
             status_forcelist=_TRANSIENT,
             retry_after_max=_PATIENCE,
@@ -133,7 +133,7 @@ class Web:
         except TriageError:
             raise
         except (requests.ConnectionError, requests.Timeout, ProtocolError, ReadTimeoutError) as error:
-            raise EnvironmentFailure(f"cannot reach {host}: {_reason(error)} ({self._tries} attempts)") from error
+            raise EnvironmentFailure(f"cannot reach {host}: {_reason(error)} ({self.tries} attempts)") from error
         except Exception as error:  # whatever a broken answer or address makes the libraries raise
             raise unusable(url, _reason(error)) from error
         if response.status_code in _TRANSIENT:
@@ -149,13 +149,13 @@ class Web:
                 raise EnvironmentFailure(f"{host} sends more than the {largest} bytes that are allowed here")
             if time.monotonic() - begun > (seconds or _SECONDS + received / _SLOWEST):
                 raise EnvironmentFailure(f"{host} is too slow: {received} bytes; TRIAGE_NETWORK_TIMEOUT=2h allows more time")
-            if self._workspace.stop.is_set():
+            if self.workspace.stop.is_set():
                 raise Interrupted("stopped")
             yield part
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Add the token; as a header of the session it would lose against a .netrc file."""
-        request.headers["Authorization"] = f"Bearer {self._token}"
+        request.headers["Authorization"] = f"Bearer {self.token}"
         return request
 
 

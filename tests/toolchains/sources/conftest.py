@@ -7,7 +7,7 @@ import pytest
 
 from tests.git_history.conftest import history, plain_git  # noqa: F401
 from tests.toolchains.sources.loopback_github import TOKEN, LoopbackGitHub, serve_github
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.home import Workspace
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.toolchains.install_cache import is_intact
-from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts, token_for
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.home import Workspace
+from triage.toolchains.install import is_intact
+from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
 
@@ -121,14 +121,3 @@ def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
     github.refusals = [(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 1800)})]
     with pytest.raises(EnvironmentFailure, match=r"403 Forbidden: refused; the limit ends on 20\d\d-"):
         source(workspace).offers(timeline, range(1, 2))
-
-
-def test_a_token_is_shown_to_github_and_named_servers_only() -> None:
-    env = {"GITHUB_TOKEN": "secret"}
-    assert token_for("https://api.github.com", env) == "secret"
-    assert token_for("https://evil.example.org/api/v3", env) is None
-    assert token_for("https://api.github.com.evil.example.org", env) is None
-    assert token_for("https://ghe.example.org/api/v3", env | {"GITHUB_API_URL": "https://ghe.example.org/api/v3"}) == "secret"
-    assert token_for("https://ghe.example.org/api/v3", env | {"GH_ENTERPRISE_TOKEN": "other"}) == "other"
-    assert token_for("https://api.github.com", {"GH_TOKEN": "gh"}) == "gh"
-    assert token_for("https://api.github.com", {}) is None

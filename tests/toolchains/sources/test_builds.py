@@ -13,10 +13,10 @@ import pytest
 from tests.git_history.history import History
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
-from triage.toolchains.install_cache import is_intact, stored
+from triage.toolchains.home import Workspace
+from triage.toolchains.install import is_intact, stored
 from triage.toolchains.sources.base import Offer
-from triage.toolchains.sources.build import BuildSection, SourceBuilds
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.sources.commands import BuildSection, SourceBuilds
 
 STEPS = ('test "$(cat number)" -ne 4 && cp number "$TRIAGE_BUILD/object"', 'mv "$TRIAGE_BUILD/object" "$TRIAGE_OUT/number"')
 BROKEN = 4
@@ -137,8 +137,9 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
     """
     code = (
         "import sys; from pathlib import Path\n"
-        "from triage.git_history import Timeline; from triage.toolchains.workspace import Workspace\n"
-        "from triage.toolchains.sources.build import SourceBuilds; from tests.toolchains.sources.test_builds import steps_of\n"
+        "from triage.git_history import Timeline\nfrom triage.toolchains.home import Workspace\n"
+        "from triage.toolchains.sources.commands import SourceBuilds\n"
+        "from tests.toolchains.sources.test_builds import steps_of\n"
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
         "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"
         "mine = SourceBuilds(Workspace(home), timeline.repository, 'tiny', steps)\n"

@@ -8,9 +8,9 @@ from tests.git_history.history import History
 from tests.programs import write_program
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.toolchains.home import Workspace
 from triage.toolchains.sources.base import Offer
-from triage.toolchains.sources.script import ScriptedToolchains, ScriptSection
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.sources.commands import ScriptedToolchains, ScriptSection
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace
         ("true", Unobtainable, "printed no path"),
         ("echo /no/such/folder; true", Unobtainable, "printed /no/such/folder .* does not exist"),
         ("./missing.sh", EnvironmentFailure, "cannot be run"),
-        ("kill -SEGV $$; true", EnvironmentFailure, "was killed by signal 11"),
+        ("kill -SEGV $$; true", EnvironmentFailure, "was killed by a signal"),
         ("sleep 60 #", EnvironmentFailure, "took more than 0 s"),
     ],
 )

@@ -11,10 +11,10 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.registry import ToolchainRegistry
 from triage.toolchains.sources.wheels import Wheels
-from triage.toolchains.workspace import Workspace
 
 NAME = "iree-base-compiler"
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"

@@ -6,12 +6,12 @@ import os
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
@@ -19,15 +19,12 @@ from triage.git_history import Timeline
 from triage.git_history.refs import links_of
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.recipes.mapping import Text
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import Workspace, disk_errors
 from triage.toolchains.index import Release, newest_wheel
-from triage.toolchains.install import Uv
-from triage.toolchains.install_cache import fill_folder, is_intact
-from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, Url, commit_offer
+from triage.toolchains.install import Uv, fill_folder, is_intact
+from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, commit_offer
 from triage.toolchains.web import Web, host_of, status_of, unusable
-from triage.toolchains.workspace import Workspace
 
-PUBLIC_API = "https://api.github.com"
 _JSON = "application/vnd.github+json"
 _PAGE_SIZE = 100
 _MAX_PAGES = 500
@@ -44,7 +41,6 @@ class ArtifactsSection(SourceSection):
     wheel: Text = Field(default="*.whl", description="A pattern for the wheel inside.")
     branch: Text | None = Field(default=None, description="Only artifacts of this branch (default: all branches).")
     repository: Text | None = Field(default=None, description="owner/name, where it differs from the repository's.")
-    api: Url | None = Field(default=None, description="The REST API of a GitHub Enterprise server.")
 
     @property
     def needs_distribution(self) -> bool:
@@ -89,20 +85,21 @@ class ArtifactsPage(BaseModel):
     artifacts: list[WorkflowArtifact]
 
 
+@dataclass(frozen=True)
 class CommitArtifacts:
     """Artifacts by the head commit of their run."""
 
+    workspace: Workspace
+    slug: str
+    distribution: str
+    settings: ArtifactsSection
+    api: str = field(default_factory=lambda: (os.environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/"))
+    token: str | None = field(default_factory=lambda: os.environ.get("GITHUB_TOKEN") or os.environ.get("GH_TOKEN"), repr=False)
     name = "artifacts"
 
-    def __init__(self, workspace: Workspace, slug: str, distribution: str, settings: ArtifactsSection) -> None:
-        self._workspace = workspace
-        self._slug = slug
-        self._distribution = distribution
-        self._settings = settings
-        self._api = (settings.api or os.environ.get("GITHUB_API_URL") or PUBLIC_API).rstrip("/")
-        self._url = f"{self._api}/repos/{slug}/actions/artifacts"
-        self._token = token_for(self._api, os.environ)
-        self._web = Web(workspace, self._token)
+    @property
+    def _url(self) -> str:
+        return f"{self.api}/repos/{self.slug}/actions/artifacts"
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return one for each commit that has artifacts. Commits whose artifacts are expired are untestable."""
@@ -119,7 +116,7 @@ class CommitArtifacts:
     def obtain(self, offer: Offer, package: str | None = None) -> Path:
         if offer.untestable is not None:
             raise Unobtainable(offer.untestable)
-        name = f"{self._settings.artifact} of {offer.revision.name[:10]}"
+        name = f"{self.settings.artifact} of {offer.revision.name[:10]}"
 
         def fill(root: Path, scratch: Path) -> None:
             archive = scratch / "artifact.zip"
@@ -127,13 +124,13 @@ class CommitArtifacts:
             release = self._extract(archive, scratch, name, package)
             archive.unlink()
             requirement = f"{release.distribution} @ {(scratch / release.wheel).as_uri()}"
-            Uv(self._workspace, root, scratch).unpack(name, requirement, release.python)
+            Uv(self.workspace, root, scratch).unpack(name, requirement, release.python)
 
         folder = self._folder(offer.item).name
-        return fill_folder(self._workspace, f"{folder}-{package}" if package else folder, name, fill)
+        return fill_folder(self.workspace, f"{folder}-{package}" if package else folder, name, fill)
 
     def _folder(self, artifact: str) -> Path:
-        return self._workspace.toolchains / f"artifact-{self._slug.replace('/', '-')}-{artifact}"
+        return self.workspace.toolchains / f"artifact-{self.slug.replace('/', '-')}-{artifact}"
 
     def _offer(self, timeline: Timeline, index: int, artifacts: Sequence[WorkflowArtifact]) -> Offer:
         """Return the offer of the newest artifact that is installed or can be downloaded."""
@@ -143,13 +140,13 @@ class CommitArtifacts:
             if is_installed or not (artifact.expired or (artifact.expires_at and artifact.expires_at <= now)):
                 return commit_offer(self.name, timeline, index, 0.0 if is_installed else _SECONDS, str(artifact.id))
         when = artifacts[0].expires_at
-        reason = f"its {self._settings.artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
+        reason = f"its {self.settings.artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
         return commit_offer(self.name, timeline, index, 0.0, "", reason)
 
     def listed(self, since: datetime) -> Iterator[WorkflowArtifact]:
         """Yield the artifacts that were made since a time, the newest first. EnvironmentFailure when they cannot be listed."""
-        name, branch = self._settings.artifact, self._settings.branch
-        task = self._workspace.progress.task("list artifacts")
+        name, branch = self.settings.artifact, self.settings.branch
+        task = self.workspace.progress.task("list artifacts")
         try:
             for number in range(1, _MAX_PAGES + 1):
                 page = self._page(number)
@@ -160,39 +157,39 @@ class CommitArtifacts:
                 if number * _PAGE_SIZE >= page.total_count or not page.artifacts or page.artifacts[-1].created_at < since:
                     return
                 task.describe(f"list artifacts of {page.artifacts[-1].created_at:%Y-%m-%d}")
-            raise unusable(self._api, f"{self._slug} has more than {_MAX_PAGES} pages of {name}")
+            raise unusable(self.api, f"{self.slug} has more than {_MAX_PAGES} pages of {name}")
         finally:
             task.finish()
 
     def _page(self, number: int) -> ArtifactsPage:
-        query: dict[str, str | int] = {"name": self._settings.artifact, "per_page": _PAGE_SIZE, "page": number}
-        answer, host = self._web.get(self._url, query, accept=_JSON), host_of(self._api)
+        query: dict[str, str | int] = {"name": self.settings.artifact, "per_page": _PAGE_SIZE, "page": number}
+        answer, host = Web(self.workspace, self.token).get(self._url, query, accept=_JSON), host_of(self.api)
         if answer.status_code == 401:
             raise EnvironmentFailure(f"{host} rejects the token in GITHUB_TOKEN or GH_TOKEN")
         if answer.status_code != 200:
-            raise EnvironmentFailure(f"cannot list the artifacts of {self._slug}: {host} answered {status_of(answer)}")
+            raise EnvironmentFailure(f"cannot list the artifacts of {self.slug}: {host} answered {status_of(answer)}")
         try:
             return ArtifactsPage.model_validate_json(answer.content)
         except ValidationError as error:
             reason = " ".join(str(error).splitlines()[1:3])
-            raise unusable(self._api, f"it is not a list of artifacts: {reason}") from error
+            raise unusable(self.api, f"it is not a list of artifacts: {reason}") from error
 
     def _download(self, artifact: str, target: Path, name: str) -> None:
         """Download an artifact's zip archive. Unobtainable when it expired, EnvironmentFailure without permission."""
-        if self._token is None:
+        if self.token is None:
             raise EnvironmentFailure(
-                f"{host_of(self._api)} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)"
+                f"{host_of(self.api)} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)"
             )
-        self._web.download(f"{self._url}/{int(artifact)}/zip", target, name)
+        Web(self.workspace, self.token).download(f"{self._url}/{int(artifact)}/zip", target, name)
 
     def _extract(self, archive: Path, scratch: Path, name: str, package: str | None) -> Release:
         """Extract the wheel for this platform: the compiler's, or that of another package."""
-        pattern = "*.whl" if package else self._settings.wheel
+        pattern = "*.whl" if package else self.settings.wheel
         try:
             with zipfile.ZipFile(archive) as inside:
                 members = {PurePosixPath(member).name: member for member in inside.namelist()}
                 named = [member for member in members if fnmatchcase(member, pattern)]
-                release = newest_wheel(named, package or self._distribution)
+                release = newest_wheel(named, package or self.distribution)
                 if release is None:
                     listed = ", ".join(sorted(filter(None, members))[:5]) or "nothing"
                     raise Unobtainable(f"{name} has no {package or pattern} for this platform; it contains {listed}")
@@ -202,15 +199,3 @@ class CommitArtifacts:
         except _DAMAGE as error:
             raise Unobtainable(f"{name} is damaged: {error}") from error
         return release
-
-
-def token_for(api: str, env: Mapping[str, str]) -> str | None:
-    """Return the token to send to this API.
-
-    A project file can name any API. Therefore GITHUB_TOKEN goes only to GitHub itself and to the server of GITHUB_API_URL;
-    others get GH_ENTERPRISE_TOKEN.
-    """
-    trusted = (urlsplit(PUBLIC_API).netloc, urlsplit(env.get("GITHUB_API_URL", "")).netloc)
-    is_trusted = urlsplit(api).netloc in trusted
-    names = ("GITHUB_TOKEN", "GH_TOKEN") if is_trusted else ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
-    return next((env[name] for name in names if env.get(name)), None)

@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 from triage.git_history import CommitPosition, Repository, Timeline
 from triage.model.revision import Revision
 from triage.recipes.mapping import MappingFormat, Matching, OneOrMore, Text
-from triage.toolchains.workspace import Workspace
+from triage.toolchains.home import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Offer:
 class Source(Protocol):
     """One way to obtain compilers. Both calls may come from several threads at once."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
         """Return the offers for these commits, oldest first; several may be for one commit. EnvironmentFailure when the source

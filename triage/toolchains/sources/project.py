@@ -16,12 +16,11 @@ from triage.git_history.refs import read_tags, tags_for
 from triage.model.errors import BadInput
 from triage.recipes.document import parse_document, read_text
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
+from triage.toolchains.home import Workspace
 from triage.toolchains.sources.artifact import ArtifactsSection
 from triage.toolchains.sources.base import Source, SourceContext, SourceSection, Url
-from triage.toolchains.sources.build import BuildSection
-from triage.toolchains.sources.script import ScriptSection
+from triage.toolchains.sources.commands import BuildSection, ScriptSection
 from triage.toolchains.sources.wheels import NightliesSection, ReleasesSection
-from triage.toolchains.workspace import Workspace
 
 FILE = "triage.yaml"
 _EMPTY = "a project has at least a name and a compiler"

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -19,12 +20,11 @@ from triage.git_history.refs import day_in, tags_for
 from triage.model.errors import BadInput, Unobtainable
 from triage.model.revision import Revision
 from triage.recipes.mapping import Text
+from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install, install_companion
-from triage.toolchains.install_cache import folder_of, is_intact
+from triage.toolchains.install import folder_of, install, install_companion, is_intact
 from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, Tags, Url
 from triage.toolchains.web import without_password
-from triage.toolchains.workspace import Workspace
 
 _SECONDS = 15.0  # of a download and an install
 _STAMP = re.compile(r"(?<!\d)(20\d{12})(?!\d)")
@@ -66,28 +66,30 @@ class NightliesSection(SourceSection):
 
     def of(self, workspace: Workspace, distribution: str | None) -> Wheels:
         """Return the source for a project whose wheels have this name."""
-        index = Index(workspace, self.index or self.find_links, is_page=self.index is None, nightly=True)
+        index = Index(workspace, self.index or self.find_links or "", is_page=self.index is None, nightly=True)
         return Wheels(workspace, self.distribution or distribution or "", self.tags, index)
 
 
+@dataclass(frozen=True)
 class Wheels:
     """The releases or nightlies of a package."""
 
-    def __init__(self, workspace: Workspace, distribution: str, tags: Sequence[str], index: Index) -> None:
-        """`tags`: patterns such as `v{version}`."""
-        self.name = "nightlies" if index.nightly else "releases"
-        self.index = index
-        self.page = without_password(index.url)
-        self._workspace = workspace
-        self._distribution = distribution
-        self._tags = tags
+    workspace: Workspace
+    distribution: str
+    tags: Sequence[str]
+    """Patterns such as `v{version}`."""
+    index: Index
+
+    @property
+    def name(self) -> str:
+        return "nightlies" if self.index.nightly else "releases"
 
     def listed(self) -> Mapping[str, Release]:
         """Return the wheels for this platform by version, oldest first, of releases only the stable ones.
 
         EnvironmentFailure when they cannot be listed and never were.
         """
-        every = self.index.releases(self._distribution)
+        every = self.index.releases(self.distribution)
         return {one.version: one for one in every if one.nightly or one.is_stable}
 
     def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
@@ -100,21 +102,23 @@ class Wheels:
             commit = timeline.commits[position.index]
             day = day_in(version) or release.date or commit.date[:10]
             revision = Revision(version, position.sha or None, day, commit.subject if position.exact else None)
-            seconds = 0.0 if is_intact(folder_of(self._workspace.toolchains, release)) else _SECONDS
+            seconds = 0.0 if is_intact(folder_of(self.workspace.toolchains, release)) else _SECONDS
             offers.append(Offer(self.name, revision, position, seconds, version))
         return sorted(offers, key=lambda offer: (offer.position.index, Version(offer.item)))
 
     def obtain(self, offer: Offer, package: str | None = None) -> Path:
         if package is not None:
-            return install_companion(self._workspace, package, offer.item, self.index)
+            return install_companion(self.workspace, package, offer.item, self.index)
         release = self.listed().get(offer.item)
         if release is None:
-            raise Unobtainable(f"{self.page} lists no {self._distribution} {offer.item} for this platform")
-        return install(self._workspace, release, self.index.url)
+            raise Unobtainable(
+                f"{without_password(self.index.url)} lists no {self.distribution} {offer.item} for this platform"
+            )
+        return install(self.workspace, release, self.index.url)
 
     def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
         """Return where a version lies by its tag, by the time in it or, not exactly, by the day in it."""
-        tags = tags_for(version, self._tags, timeline.tag)
+        tags = tags_for(version, self.tags, timeline.tag)
         if len({tag.sha for tag in tags}) == 1:
             with suppress(BadInput):  # it shares no history with the timeline
                 return timeline.place(tags[0].sha)

@@ -1,0 +1,357 @@
+"""Sources that run a user's commands: builds from source, and a script that prints the path of a toolchain."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+from stat import S_ISREG
+
+from pydantic import Field
+
+from triage.execution.environment import Purpose
+from triage.execution.process import kill_all_with, run_logged
+from triage.execution.streams import Log
+from triage.git_history import Repository, Timeline
+from triage.git_history.checkout import Checkout
+from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
+from triage.model.execution import Ending, Execution
+from triage.recipes.mapping import Duration, Text, Texts, Variables
+from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree
+from triage.toolchains.install import USE, fill_folder, is_intact
+from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, commit_offer
+
+# Estimates until there are timings.
+_FIRST_SECONDS = 3600.0  # of a build in an empty folder
+_NEXT_SECONDS = 600.0
+_SCRIPT_SECONDS = 120.0
+# Texts in a log that show that the machine, not the commit, made the build fail.
+_MACHINE_ERRORS = ("No space left on device", "Cannot allocate memory", "out of memory", "Killed signal terminated program")
+_NO_SUCH_COMMAND = (126, 127)
+
+
+class BuildSection(SourceSection):
+    """Builds from source: shell commands."""
+
+    configure: Texts = Field(default=(), description="Run before each build.")
+    commands: Texts = Field(min_length=1, description="Build and put the toolchain into $TRIAGE_OUT.")
+    submodules: bool = Field(default=True, description="Whether submodules are updated.")
+    timeout: Duration = Field(default=4 * 3600.0, description="For all commands of one commit together.")
+    env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
+
+    def open(self, context: SourceContext) -> SourceBuilds:
+        return SourceBuilds(context.workspace, context.repository, context.project, self)
+
+
+@dataclass(frozen=True)
+class SourceBuilds:
+    """Builds any commit.
+
+    The commands run in the checked-out sources. They get these folders in variables: TRIAGE_SOURCE (the sources),
+    TRIAGE_BUILD (kept for the next commit) and TRIAGE_OUT (for the toolchain); also TRIAGE_COMMIT and TRIAGE_JOBS. TRIAGE_OUT
+    is moved afterwards, and TRIAGE_BUILD changes, so that the toolchain must not refer to either.
+    """
+
+    workspace: Workspace
+    repository: Repository
+    project: str
+    steps: BuildSection
+    name = "builds"
+
+    @property
+    def _builders(self) -> Path:
+        return self.workspace.home / "builders" / _digest(self.repository.common_dir, size=6)
+
+    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
+        """Return one for each commit. Those whose build failed before are untestable."""
+        is_used = any(self._builders.glob("*/build/*"))
+        seconds = self.workspace.seconds(self._kind(is_used), _NEXT_SECONDS if is_used else _FIRST_SECONDS)
+        offers = []
+        for index in indices:
+            sha = timeline.commits[index].sha
+            failure, is_installed = self._failure(sha), is_intact(self.workspace.toolchains / self._folder_name(sha))
+            reason = None if failure is None else str(failure)
+            offers.append(commit_offer(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason))
+        return offers
+
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything
+        """Build a commit that is not installed. A failed build is stored, and not tried again with the same steps."""
+        sha = offer.item
+        if (failure := self._failure(sha)) is not None:
+            raise failure
+        name, task = self._folder_name(sha), self.workspace.progress.task(f"build {sha[:10]}")
+        try:
+            return fill_folder(self.workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
+        except Unobtainable as error:
+            self.workspace.state("failed builds").put(name, {"reason": error.reason})
+            raise
+        finally:
+            task.finish()
+
+    def _kind(self, is_used: bool) -> str:
+        return f"builds:{self.project}:{'next' if is_used else 'first'}"
+
+    def _folder_name(self, sha: str) -> str:
+        """Return the name of a toolchain. Two ways to build a commit give two."""
+        steps = self.steps
+        way = json.dumps([steps.configure, steps.commands, steps.submodules, sorted(steps.env.items())])
+        return f"build-{self.project}-{sha[:16]}-{_digest(way, size=4)}"
+
+    def _log(self, sha: str) -> Path:
+        return self.workspace.home / "logs" / f"{self._folder_name(sha)}.log"
+
+    def _failure(self, sha: str) -> Unobtainable | None:
+        """Return the failure of an earlier build. It is forgotten when its log is removed."""
+        stored = self.workspace.state("failed builds").get(self._folder_name(sha))
+        return Unobtainable(stored["reason"], self._log(sha)) if stored and self._log(sha).exists() else None
+
+    def _fill(self, root: Path, sha: str) -> None:
+        with _open_log(self._log(sha)) as log, self._builder() as folder:
+            build = folder / "build"
+            checkout = Checkout(folder / "source", self.repository, log, self.workspace.stop)
+            checkout.check_out(sha, submodules=self.steps.submodules)
+            env = self._environment(folder, root, sha)
+            is_used = any(build.iterdir())
+            with self.workspace.timing(self._kind(is_used)):
+                reason = self._run(folder, root, log, env)
+                if reason is not None and is_used:
+                    # Files of earlier commits in the build folder can break the build of a good commit.
+                    log.write(b"\n=== failed in a used build folder; trying again in an empty one ===\n")
+                    for used in (build, root):
+                        remove_tree(used)
+                        used.mkdir()
+                    reason = self._run(folder, root, log, env)
+        if reason is None:
+            return
+        text = log.path.read_text("utf-8", "replace")
+        for sign in _MACHINE_ERRORS:
+            if sign in text:
+                raise EnvironmentFailure(f"cannot build {sha[:10]}: {sign} (log: {log.path})")
+        raise Unobtainable(f"{sha[:10]} does not build: {reason}", log.path)
+
+    def _run(self, folder: Path, root: Path, log: Log, env: Mapping[str, str | None]) -> str | None:
+        """Run the commands. Return why the build failed, or None."""
+        deadline = time.monotonic() + self.steps.timeout
+        for command in (*self.steps.configure, *self.steps.commands):
+            log.write(f"\n$ {command}\n".encode())
+            left = max(deadline - time.monotonic(), 0.0)
+            execution = _shell(self.workspace, [command], log, folder / "source", env, left)
+            if not execution.ok:
+                return f"the exit code of `{command.strip().splitlines()[0][:80]}` is {execution.exit_code}"
+        if not any(root.iterdir()):
+            return "the commands put nothing into TRIAGE_OUT"
+        _check_library_paths(root, folder)
+        return None
+
+    def _environment(self, folder: Path, root: Path, sha: str) -> dict[str, str | None]:
+        env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
+        if shutil.which("ccache"):
+            defaults = {
+                "CMAKE_C_COMPILER_LAUNCHER": "ccache",
+                "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+                "CCACHE_DIR": str(self.workspace.home / "ccache"),
+                # Builders share object files although their paths differ.
+                "CCACHE_BASEDIR": str(folder),
+                "CCACHE_NOHASHDIR": "1",
+            }
+            env |= {name: value for name, value in defaults.items() if name not in os.environ}
+        return {
+            **env,
+            **self.steps.env,
+            "TRIAGE_SOURCE": str(folder / "source"),
+            "TRIAGE_BUILD": str(folder / "build"),
+            "TMPDIR": str(folder / "tmp"),  # compilers that are killed leave files there
+            "TRIAGE_OUT": str(root),
+            "TRIAGE_COMMIT": sha,
+            "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
+        }
+
+    @contextmanager
+    def _builder(self) -> Iterator[Path]:
+        """Hold a folder with a private clone and a build folder that no other process uses: the first free one, or a new one.
+
+        If its last user was killed, remaining processes are ended and the build folder, whose state is unknown, is emptied.
+        """
+        with disk_errors("create a builder"):
+            self._builders.mkdir(parents=True, exist_ok=True)
+            for folder in (self._builders / str(number) for number in count()):
+                mark, now = folder.with_name(f".{folder.name}.lock"), fcntl.LOCK_EX | fcntl.LOCK_NB
+                try:
+                    lock = lock_file(mark, now, self.workspace.stop)  # pruning needs it too
+                except BlockingIOError:
+                    continue
+                with lock:
+                    busy, build, temporary = folder / ".busy", folder / "build", folder / "tmp"
+                    if busy.exists():
+                        kill_all_with("TRIAGE_BUILD", str(build))
+                        remove_tree(build)
+                    remove_tree(temporary)
+                    for each in (build, temporary):
+                        each.mkdir(parents=True, exist_ok=True)
+                    (folder / USE).touch()
+                    busy.touch()
+                    try:
+                        yield folder
+                    except TriageError:  # the build has ended in order
+                        busy.unlink()
+                        raise
+                    finally:
+                        remove_tree(temporary)
+                    busy.unlink()  # stays after any other error: the state of the build folder is unknown then
+                    return
+
+
+def _check_library_paths(root: Path, builder: Path) -> None:
+    """EnvironmentFailure when a binary loads libraries from the builder.
+
+    The next build replaces them, so that results would be those of another commit.
+    """
+    for path in sorted(root.rglob("*")):
+        for text in _library_paths(path):
+            if any(Path(folder).is_relative_to(builder) for folder in text.split(":")):
+                raise EnvironmentFailure(
+                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({text}), which "
+                    "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
+                )
+
+
+def _library_paths(path: Path) -> list[str]:
+    """Return RPATH and RUNPATH of an ELF binary, or nothing for another file."""
+    from elftools.common.exceptions import ELFError
+    from elftools.construct import ConstructError
+    from elftools.elf.dynamic import DynamicSegment
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as source:
+            segments = [segment for segment in ELFFile(source).iter_segments() if isinstance(segment, DynamicSegment)]
+            tags = [vars(tag) for segment in segments for tag in segment.iter_tags()]
+            return [tag[name] for tag in tags for name in ("rpath", "runpath") if name in tag]
+    except (ELFError, ConstructError, AttributeError, OSError, ValueError):
+        return []
+
+
+class ScriptSection(SourceSection):
+    """A script of your own."""
+
+    run: Text = Field(description="Shell command that gets a commit and prints the path of its toolchain.")
+    timeout: Duration = Field(default=3600.0, description="Limit of one run.")
+    env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
+
+    def open(self, context: SourceContext) -> ScriptedToolchains:
+        return ScriptedToolchains(context.workspace, self, context.folder)
+
+
+@dataclass(frozen=True)
+class ScriptedToolchains:
+    """Runs a shell command with the commit as its argument and in TRIAGE_COMMIT. The last line on its stdout is the
+    toolchain's folder or binary, relative to `folder` or absolute. Another exit code than 0 means that there is none.
+
+    A path is stored, and the script is not run again for its commit, as long as neither the script nor the files there change.
+    """
+
+    workspace: Workspace
+    settings: ScriptSection
+    folder: Path
+    name = "command"
+
+    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
+        """Return one for each commit: only running the script shows whether it has a toolchain."""
+        seconds = self.workspace.seconds(f"command:{self.settings.run}", _SCRIPT_SECONDS)
+        here = {sha for sha, (path, _) in self._printed().items() if Path(path).exists()}
+        shas = ((index, timeline.commits[index].sha) for index in indices)
+        return [commit_offer(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
+
+    def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - the path has everything
+        sha, known = offer.item, self._printed()
+        path, stamp = known.get(sha, ("", ""))
+        if path and Path(path).exists() and _stamp(Path(path)) == stamp:
+            return Path(path)
+        with (
+            _open_log(self.workspace.home / "logs" / f"command-{sha[:16]}.log") as log,
+            self.workspace.timing(f"command:{self.settings.run}"),
+        ):
+            found = self._run(sha, log)
+        stamp, known = _stamp(found), self._printed()
+        for other, (path, other_stamp) in known.items():
+            if other != sha and path == str(found) and other_stamp != stamp:  # results of one would be those of the other
+                raise EnvironmentFailure(
+                    f"the script printed {found} for {other[:10]} and now for {sha[:10]}, with other files in it: "
+                    "print another path for each commit, and never change the files of a commit"
+                )
+        self.workspace.state("printed paths").put(self._key(), {**known, sha: (str(found), stamp)})
+        return found
+
+    def _printed(self) -> dict[str, tuple[str, str]]:
+        """Return the paths that the script printed, by commit, with a stamp of the files there."""
+        return self.workspace.state("printed paths").get(self._key()) or {}
+
+    def _key(self) -> str:
+        """Return a digest of the command, its folder and variables, and the contents of the files that the command names."""
+        contents: list[bytes] = []
+        with suppress(ValueError, OSError):  # the shell understands more than shlex, and a file may be unreadable
+            words = (self.folder / word for word in shlex.split(self.settings.run))
+            contents += (path.read_bytes() for path in words if path.is_file())
+        return _digest((str(self.folder), self.settings.run, sorted(self.settings.env.items())), *contents, size=10)
+
+    def _run(self, sha: str, log: Log) -> Path:
+        run, env = self.settings.run, {**self.settings.env, "TRIAGE_COMMIT": sha}
+        # The words behind the script become its "$@".
+        words = [f'{run} "$@"', "sh", sha]
+        execution = _shell(self.workspace, words, log, self.folder, env, self.settings.timeout)
+        if execution.exit_code in _NO_SUCH_COMMAND:
+            raise EnvironmentFailure(f"`{run}` cannot be run (log: {log.path})")
+        if not execution.ok:
+            raise Unobtainable(f"`{run}` has no toolchain of {sha[:10]}: its exit code is {execution.exit_code}", log.path)
+        printed = execution.stdout.last_line
+        if not printed:
+            raise Unobtainable(f"`{run}` printed no path for {sha[:10]}", log.path)
+        if not (self.folder / printed).exists():
+            raise Unobtainable(f"`{run}` printed {printed}, which does not exist", log.path)
+        return self.folder / printed
+
+
+def _stamp(path: Path) -> str:
+    """Return a digest of the names, sizes and times of change of a file, or of all files in a folder."""
+    lines: list[object] = []
+    for entry in [path] if path.is_file() else sorted(path.rglob("*")):
+        with suppress(OSError):  # removed meanwhile, or a link to nothing
+            stat = entry.stat()
+            if S_ISREG(stat.st_mode):
+                lines.append((str(entry), stat.st_size, stat.st_mtime_ns, stat.st_ino))
+    return _digest(*lines, size=16)
+
+
+def _digest(*values: object, size: int) -> str:
+    return blake2b(repr(values).encode("utf-8", "surrogateescape"), digest_size=size).hexdigest()
+
+
+@contextmanager
+def _open_log(path: Path) -> Iterator[Log]:
+    with disk_errors("write a log"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with Log(path) as log:
+            yield log
+
+
+def _shell(
+    workspace: Workspace, words: Sequence[str], log: Log, folder: Path, env: Mapping[str, str | None], timeout: float
+) -> Execution:
+    """Run a command. EnvironmentFailure when it does not end by itself: that may be the machine's fault, not the commit's."""
+    command, stop = ["sh", "-c", *words], workspace.stop
+    execution = run_logged(command, log, folder, purpose=Purpose.BUILD, env=env, stop=stop, timeout=timeout)
+    name = words[0].strip().splitlines()[0][:80]
+    if execution.ending is Ending.TIMED_OUT:
+        raise EnvironmentFailure(f"`{name}` took more than {timeout:.0f} s and was stopped (log: {log.path})")
+    if execution.signal is not None or execution.exit_code == 137:
+        raise EnvironmentFailure(f"`{name}` was killed by a signal (log: {log.path})")
+    return execution
