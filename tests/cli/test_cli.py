@@ -54,6 +54,9 @@ def test_a_failure_has_class_explanation_and_source_line(home: Path, triage: Tri
     assert "undeclared-device" in done.stdout
     assert "@missing" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
+    assert "signature" not in done.stdout
+    detailed = triage("run", "--verbose", tmp_path / "device.yaml").stdout
+    assert "signature undeclared-device:missing" in detailed
     lines = done.stdout.splitlines()
     caret = next(number for number, line in enumerate(lines) if line.strip() == "^")
     assert "device.mlir:" in lines[caret - 1]
@@ -80,6 +83,8 @@ def test_all_mistakes_are_printed_and_nothing_is_run(home: Path, triage: Triage,
         (["toolchains", "prune", "--keep", "much"], 2, "--keep"),
         (["nightly", "{good}", "-t", "3.2.0", "-t", "3.3.0"], 2, "--toolchain"),
         (["run"], 2, "PATH"),
+        (["attribute"], 2, "argument 'RECIPE', option '--good', option '--bad'"),
+        (["recipe", "list"], 2, "recipes"),
         (["lint", "{folder}/empty.mlirbc"], 2, "empty.mlirbc"),
         (["lint", "{folder}/good.mlir", "-t", "path:/nowhere"], 4, "/nowhere does not exist"),
         (["lint", "{folder}/good.mlir", "--flag", "O3"], 2, "O3"),

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import ROOT, Triage
 from tests.execution.damage import do, each_damage
 from tests.reduce.made import outcome, reproducer
-from triage.cli.replay import _exit_of
+from triage.cli.reduce import exit_of_replays
 from triage.model.errors import BadFiles
 from triage.model.outcome import Measured, Probe
 from triage.model.revision import Revision
@@ -59,7 +59,7 @@ def test_the_recorded_version_and_the_newest_are_compiled(
     tmp_path: Path, letters: str, status: str, holds: bool | None, code: int
 ) -> None:
     found = replayed(tmp_path, letters)
-    assert (found.status, found.holds, _exit_of([found])) == (status, holds, code)
+    assert (found.status, found.holds, exit_of_replays([found])) == (status, holds, code)
     assert [version.toolchain.name for version in found.versions] == list(dict.fromkeys(["3.2.0", f"3.{len(letters) - 1}.0"]))
 
 

@@ -10,38 +10,35 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
+from pkgutil import resolve_name
 from types import FrameType
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from triage.cli.exit_codes import MEANINGS
-from triage.cli.parameters import describe_parameters
-from triage.cli.removed import REMOVED_COMMANDS, replacement
 from triage.cli.screen import AppContext
 from triage.report.printable import printable
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
+_GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}  # before or after the command
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
+class CommandEntry(NamedTuple):
     """A command of the program: where it is defined, and its line in `triage --help`."""
 
-    module: str
-    attribute: str
+    place: str
     summary: str
 
     def load(self, name: str) -> Any:
         """Import the command and return it."""
-        target = getattr(import_module(self.module), self.attribute)
+        target = resolve_name(f"triage.cli.{self.place}")
         parent = typer.Typer(add_completion=False, **_SETTINGS)
         if isinstance(target, typer.Typer):
             parent.add_typer(target, name=name)
@@ -50,47 +47,129 @@ class CommandEntry:
             parent.command(name)(target)
             loaded = typer.main.get_command(parent)
         for _, leaf in _leaves(name, loaded):
-            describe_parameters(leaf)
+            _describe_parameters(leaf)
         return loaded
 
 
 COMMANDS: Mapping[str, CommandEntry] = {
-    "init": CommandEntry("triage.cli.init", "init", "Write a first folder of recipes to start from."),
-    "run": CommandEntry("triage.cli.run", "run", "Compile every case on every toolchain and report failures."),
-    "classify": CommandEntry("triage.cli.classify", "classify", "Name the failures in compiler output or a CI log."),
-    "history": CommandEntry("triage.cli.history", "history", "Find every change of each case's status across releases."),
-    "nightly": CommandEntry("triage.cli.nightly", "nightly", "Compare a new compiler with a baseline over all recipes."),
-    "nightly merge": CommandEntry("triage.cli.nightly_merge", "nightly_merge", "Join the results of a nightly's shards."),
-    "nights": CommandEntry("triage.cli.nights", "app", "List, show and prune stored nights."),
-    "site": CommandEntry("triage.cli.site", "site", "Write a static site of all stored nights."),
-    "show": CommandEntry("triage.cli.show", "show", "Show everything known of a case."),
-    "bisect": CommandEntry("triage.cli.bisect", "bisect", "Find the release or commit that introduced or fixed a failure."),
-    "suspects": CommandEntry("triage.cli.suspects", "suspects", "Rank the commits between two revisions without building any."),
-    "attribute": CommandEntry("triage.cli.attribute", "attribute", "Find the pass after which two compilers' IR diverges."),
-    "reduce": CommandEntry("triage.cli.reduce", "reduce", "Reduce a failing program to a minimal reproducer."),
-    "replay": CommandEntry("triage.cli.replay", "replay", "Check whether reproducers still fail, and on which versions."),
-    "lint": CommandEntry("triage.cli.lint", "lint", "Find mistakes in a program before it is compiled."),
-    "remedy": CommandEntry("triage.cli.remedy", "remedy", "Find flags or input changes that make a failing case compile."),
-    "bench": CommandEntry("triage.cli.bench", "bench", "Measure the run time of compiled programs side by side."),
-    "variants": CommandEntry("triage.cli.variants", "variants", "Find which matrix values a failure depends on."),
-    "toolchains": CommandEntry("triage.cli.toolchains", "app", "List, install, inspect and prune compilers."),
-    "issues": CommandEntry("triage.cli.issues", "app", "Keep the issues of a GitHub repository in step with nights."),
-    "expect": CommandEntry("triage.cli.expect", "app", "Update the lists of known failures."),
-    "recipe": CommandEntry("triage.cli.recipe", "app", "Write, validate and list recipes."),
-    "doctor": CommandEntry("triage.cli.doctor", "doctor", "Check what this machine has and what it lacks."),
+    "init": CommandEntry("recipe:init", "Write a first folder of recipes to start from."),
+    "run": CommandEntry("run:run", "Compile every case on every toolchain and report failures."),
+    "classify": CommandEntry("classify:classify", "Name the failures in compiler output or a CI log."),
+    "history": CommandEntry("history:history", "Find every change of each case's status across releases."),
+    "nightly": CommandEntry("nightly:nightly", "Compare a new compiler with a baseline over all recipes."),
+    "nightly merge": CommandEntry("nightly:nightly_merge", "Join the results of a nightly's shards."),
+    "nights": CommandEntry("nights:app", "List, show and prune stored nights."),
+    "site": CommandEntry("nights:site", "Write a static site of all stored nights."),
+    "show": CommandEntry("nights:show", "Show everything known of a case."),
+    "bisect": CommandEntry("bisect:bisect", "Find the release or commit that introduced or fixed a failure."),
+    "suspects": CommandEntry("suspects:suspects", "Rank the commits between two revisions without building any."),
+    "attribute": CommandEntry("attribute:attribute", "Find the pass after which two compilers' IR diverges."),
+    "reduce": CommandEntry("reduce:reduce", "Reduce a failing program to a minimal reproducer."),
+    "replay": CommandEntry("reduce:replay", "Check whether reproducers still fail, and on which versions."),
+    "lint": CommandEntry("lint:lint", "Find mistakes in a program before it is compiled."),
+    "remedy": CommandEntry("remedy:remedy", "Find flags or input changes that make a failing case compile."),
+    "bench": CommandEntry("bench:bench", "Measure the run time of compiled programs side by side."),
+    "variants": CommandEntry("remedy:variants", "Find which matrix values a failure depends on."),
+    "toolchains": CommandEntry("toolchains:app", "List, install, inspect and prune compilers."),
+    "issues": CommandEntry("issues:app", "Keep the issues of a GitHub repository in step with nights."),
+    "expect": CommandEntry("expect:app", "Update the lists of known failures."),
+    "recipe": CommandEntry("recipe:app", "Write, validate and list recipes."),
+    "doctor": CommandEntry("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
+_NO_LOG = "`triage bisect --interactive --resume` keeps its verdicts"
+_MODEL = "use --model DIR@GOOD..BAD"
+_PASSES = "passes are always compared where that helps"
+_FAMILY = "write the family before the revision, such as FAMILY:3.2.0"
+_FUNCTION, _TIME = "use --metric run_seconds:FUNCTION", "each probe is measured for at most 60 s"
+_NAMES_FAILURES = "`triage classify` names the failures of a log"
+#: What replaces a command, an option of one command, or an option of several.
+_REMOVED = {
+    "watch": "progress is printed on the terminal, and the finished night is in nightly.json",
+    "open": "use `triage site --open`",
+    "evidence": "results are shared by TRIAGE_EVIDENCE; a damaged cache is set aside by itself",
+    "nights compare": "use `triage nightly -t REV -b REV`, or read the site",
+    "nights import": "keep the home's nights folder, or join shards with `triage nightly merge`",
+    "--after-result": "an interrupted --fresh continues without it",
+    "--notify": "read exit code and nightly.json in the CI job, or use `triage issues sync`",
+    "--quarantine": "write an `expect` entry with `issue:` in the recipe",
+    "--costs": "each shard has every N-th case",
+    "--spare": "nothing replaces it",
+    "--import-log": _NO_LOG,
+    "--export-log": _NO_LOG,
+    "--model-repo": _MODEL,
+    "--model-good": _MODEL,
+    "--model-bad": _MODEL,
+    "--attribute": _PASSES,
+    "--no-attribute": _PASSES,
+    "attribute --function": _FUNCTION,
+    "attribute --time": _TIME,
+    "attribute --jobs": "one compile per core runs at once",
+    "remedy --function": _FUNCTION,
+    "remedy --time": _TIME,
+    "remedy --run": "`triage bench` measures a program with the remedy's flags",
+    "bisect --function": _FUNCTION,
+    "bisect --time": _TIME,
+    "bisect --repeats": "--confidence decides how often a pair is compiled",
+    "bisect --worse": "the values at --good and --bad show which are worse",
+    "history --share": "half of all compiles are spent at most; --every compiles all",
+    "install --family": _FAMILY,
+    "install --jobs": "four are installed at once",
+    "info --family": _FAMILY,
+    "list --family": "write `triage toolchains list FAMILY`",
+    "reduce --metric": "write a recipe of `compiler: command` whose command fails where the number is too large",
+    "reduce --save-other-failures": _NAMES_FAILURES,
+    "reduce --slipped": _NAMES_FAILURES,
+}
+_MANY = 8  # options of a command from which on panels help to find one
+_PANELS = {
+    "What": "--case --suite-config --find --match --metric --vary --model --backend --chip --kernel --input --all "
+    "--interactive --run --phases --dispatch --top --bisect --reduce --investigate --bench --save --from-text --block --line",
+    "Where to search": "--toolchain --baseline --good --bad --since --until --repo --project --every --build --share",
+    "How sure": "--confidence --trust --fresh --threshold --time --budget --repeats --strict --try",
+    "Output": "--out --format --github --allow-missing",
+    "Advanced": "",
+}
+
+
+def _describe_parameters(command: Any) -> None:
+    """Show values by plain names instead of types, and many options in panels by purpose."""
+    options = [param for param in command.params if param.param_type_name == "option"]
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+        elif option.metavar is None and not option.type_descriptor.is_choice:
+            option.metavar = "N" if option.type_descriptor.is_ranged or option.bare_type() in ("int", "float") else "TEXT"
+        if len(options) >= _MANY:
+            panels = (panel for panel, names in _PANELS.items() if option.opts[0] in names.split())
+            option.rich_help_panel = next(panels, "Advanced")
+    options.sort(key=lambda option: list(_PANELS).index(option.rich_help_panel or "Advanced"))
+    command.params[:] = [*arguments, *options]
+    command.get_help_option = partial(_help_option, command.get_help_option)
+
+
+def _help_option(make: Callable[[Any], Any], context: Any) -> Any:
+    option = make(context)
+    if option is not None:
+        option.metavar = ""
+    return option
 
 
 @contextmanager
 def _printable_errors() -> Iterator[None]:
-    """Make the usage errors of typer safe to print: they quote arguments and reach the terminal as they are."""
+    """Complete usage errors: make what they quote safe to print, name all missing parameters and what replaces removed ones."""
     try:
         yield
     except _UsageError as error:
         shown: Any = error
-        if instead := replacement(shown.ctx.info_name if shown.ctx else "", getattr(shown, "option_name", "")):
-            shown.message = f"{shown.option_name} was removed: {instead}"
+        name, option = shown.ctx.info_name if shown.ctx else "", getattr(shown, "option_name", "")
+        if instead := _REMOVED.get(f"{name} {option}") or _REMOVED.get(option):
+            shown.message = f"{option} was removed: {instead}"
             shown.possibilities = None
+        if hasattr(shown, "param_type") and shown.param:  # given ones are read first, so that all others are missing
+            missing = [param for param in shown.ctx.command.params if param.required and param.name not in shown.ctx.params]
+            shown.param_type = ", ".join(f"{param.param_type_name} {param.get_error_hint()}" for param in missing)
+            shown.param = None
         shown.message = printable(shown.message)
         raise
 
@@ -101,14 +180,16 @@ class LazyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         stubs = {name: TyperCommand(name, help=entry.summary) for name, entry in COMMANDS.items()}
         super().__init__(**{**settings, "commands": stubs})
-        describe_parameters(self)
+        _describe_parameters(self)
 
     def make_context(self, info_name: str | None, args: list[str], *values: Any, **settings: Any) -> Any:
+        for option in self.params:  # typer adds those of completion late
+            cast(Any, option).metavar = ""
         end = args.index("--") if "--" in args else len(args)
-        words = [word for word in args[:end] if word not in ("-q", "--quiet")]
-        quiet = ["--quiet"] if len(words) < end else []
+        found = {_GLOBAL[word] for word in args[:end] if word in _GLOBAL}
+        words = [word for word in args[:end] if word not in _GLOBAL]
         with _printable_errors():
-            return super().make_context(info_name, [*quiet, *words, *args[end:]], *values, **settings)
+            return super().make_context(info_name, [*found, *words, *args[end:]], *values, **settings)
 
     def invoke(self, ctx: Any) -> Any:
         with _printable_errors():
@@ -119,8 +200,8 @@ class LazyGroup(TyperGroup):
             if words in COMMANDS:
                 args = [words, *args[len(words.split()) :]]
                 break
-            if words in REMOVED_COMMANDS:
-                raise typer.BadParameter(f"the command {words!r} was removed: {REMOVED_COMMANDS[words]}", ctx)
+            if words in _REMOVED and not words.startswith("-"):
+                raise typer.BadParameter(f"the command {words!r} was removed: {_REMOVED[words]}", ctx)
         name, _, rest = super().resolve_command(ctx, args)
         return name, COMMANDS[name].load(name) if name else None, rest
 
@@ -166,6 +247,9 @@ def options(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Suppress progress, before or after the command; errors are printed.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show each failure with all its details, before or after the command.")
+    ] = False,
 ) -> None:
     """Find out why a compiler fails on your model, since which release, and whether the failure is known.
 
@@ -173,7 +257,7 @@ def options(
     are cached, so an interrupted command continues where it stopped. The report goes to stdout, progress to stderr.
     """
     del version
-    context.obj = AppContext(quiet=quiet)
+    context.obj = AppContext(quiet, verbose)
 
 
 def _handle_signals() -> None:

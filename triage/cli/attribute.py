@@ -8,18 +8,10 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import (
-    SECONDS,
-    CaseOption,
-    RecipePath,
-    SlowerOption,
-    SuiteOption,
-    format_option,
-    rev_option,
-    slower_metric,
-)
+from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, rev_option, slower_metric
+from triage.cli.screen import AppContext, print_stderr
 from triage.execution.judge import Metric
 from triage.report.attribution import attribution_document, write_attribution
 from triage.report.formats import write_report
@@ -27,12 +19,10 @@ from triage.report.formats import write_report
 
 @command
 def attribute(
-    context: typer.Context,
-    recipe: RecipePath,
-    good: Annotated[str, rev_option(text="REV that compiles.")],
-    bad: Annotated[str, rev_option(text="REV that fails.")],
-    case: CaseOption = None,
-    suite_config: SuiteOption = None,
+    app: AppContext,
+    chosen: OneCase,
+    good: Annotated[str, rev_option(text="Known-good revision, which compiles.")],
+    bad: Annotated[str, rev_option(text="Known-bad revision, which fails.")],
     repo: Annotated[
         Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to find the pass's source files.")
     ] = None,
@@ -41,7 +31,7 @@ def attribute(
         bool, typer.Option("--phases/--no-phases", help="Compare the program after each phase too (two compiles per phase).")
     ] = True,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write attribution.html to this folder.")] = None,
-    output: Annotated[str, format_option()] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
     """Find the pass after which the IR of two compilers diverges.
 
@@ -51,7 +41,7 @@ def attribute(
 
     - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree --out out`
 
-    - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad 3.11.0` finds the pass that made it slower
+    - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad 3.11.0`
     """
     from triage.attribute.divergence import Depth
     from triage.attribute.divergence import attribute as compare
@@ -59,22 +49,21 @@ def attribute(
     from triage.bisect.slower import judged_by_time, slower_kernel
     from triage.git_history import Repository
 
-    chosen = one_case(load_cases([recipe], suite_config), case)
+    case = chosen.load()
     clone = Repository(repo) if repo else None
     kernel = None
     time_metric, function = slower_metric(metric)
-    with open_runner(context.obj, [chosen]) as runner, ExitStack() as opened:
-        older, newer = (runner.registry.resolve(text, chosen.compiler) for text in (good, bad))
+    with open_runner(app, [case]) as runner, ExitStack() as opened:
+        ends = runner.registry.resolve(good, case.compiler), runner.registry.resolve(bad, case.compiler)
         judging = runner
         if time_metric is not None:
-            ends = (older, newer)
-            judging = opened.enter_context(judged_by_time(runner, chosen, ends, time_metric, function, SECONDS))
+            judging = opened.enter_context(judged_by_time(runner, case, ends, time_metric, function, SECONDS))
             if time_metric == Metric.RUN_SECONDS:
-                kernel = slower_kernel(runner, chosen, ends, SECONDS)
-        found = compare(judging, chosen, older, newer, clone, Depth(phases=phases), kernel)
+                kernel = slower_kernel(runner, case, ends, SECONDS)
+        found = compare(judging, case, *ends, clone, Depth(phases=phases), kernel)
     write_report(output, found, attribution_document)
     if out:
-        typer.echo(f"written: {write_attribution(found, out)}", err=output != "text")
+        print_stderr(f"written: {write_attribution(found, out)}")
     if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK
     return exit_without_answer([found.cause])

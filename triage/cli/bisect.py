@@ -14,22 +14,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
-from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.context import load_cases, one_case
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     MATCHES,
     SECONDS,
-    CaseOption,
-    ExecutorOption,
+    Compiling,
     FailureMatch,
     ForecastOption,
-    JobsOption,
+    FormatOption,
+    OneCase,
     ProjectOption,
-    RecipePath,
     RepoOption,
-    SuiteOption,
     TrustOption,
-    format_option,
 )
 from triage.execution.judge import Metric
 from triage.execution.results import Forecast, forecast
@@ -95,10 +92,8 @@ ResumeOption = Annotated[
 
 @command
 def bisect(
-    context: typer.Context,
-    recipe: RecipePath,
-    case: CaseOption = None,
-    suite_config: SuiteOption = None,
+    named: OneCase,
+    compiling: Compiling,
     find: FindOption = BisectKind.REGRESSION,
     match: MatchOption = FailureMatch.SIGNATURE,
     metric: MetricOption = None,
@@ -113,10 +108,8 @@ def bisect(
     trust: TrustOption = False,
     interactive: InteractiveOption = False,
     resume: ResumeOption = False,
-    jobs: JobsOption = None,
-    executor: ExecutorOption = None,
     dry_run: ForecastOption = False,
-    output: Annotated[str, format_option()] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
     """Find the release that brought a failure (with --repo the commit), or with --find fix the one that fixed it.
 
@@ -135,11 +128,9 @@ def bisect(
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
     if metric is None and threshold is not None:
         raise BadInput("--threshold needs --metric")
-    models = _model_history(recipe, case, model, good, bad) if model else None
-    chosen = models.at(models.ends[1]) if models else one_case(load_cases([recipe], suite_config), case)
-    context.obj.trust = trust
-    context.obj.executor = executor
-    with open_runner(context.obj, [chosen], jobs) as runner:
+    models = _model_history(named.recipe, named.case, model, good, bad) if model else None
+    chosen = models.at(models.ends[1]) if models else named.load()
+    with compiling.open(chosen, trust=trust) as runner:
         from triage.bisect.plan import BisectRequest
 
         request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, metric is None, build, _asked)
@@ -154,7 +145,7 @@ def bisect(
             if interactive:
                 bisection = _interactive(request, *_in_order(find, good, bad), resume=resume)
             else:
-                bisection = _bisect(request, *_in_order(find, good, bad), recipe)
+                bisection = _bisect(request, *_in_order(find, good, bad), named.recipe)
     write_report(output, bisection, partial(bisect_document, compiler=chosen.compiler))
     return _exit_of([bisection])
 

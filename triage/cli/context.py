@@ -1,4 +1,4 @@
-"""What commands share: a ready runner, and the selection of cases, compiler families and revisions."""
+"""What commands share: an engine for cases, and the selection of cases, compiler families and revisions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import typer
 
 from triage.classify import packaged_rules
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families, suite_reader
 from triage.execution.engine import Engine, open_engine
 from triage.execution.judge import rules_of
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.loader import load_recipes
@@ -27,31 +30,45 @@ if TYPE_CHECKING:  # slow to import
 
 
 @contextmanager
-def open_runner(app: AppContext, cases: Sequence[Case], jobs: int | None = None, *, fresh: bool = False) -> Iterator[Engine]:
-    """Open an engine that draws its progress, and makes probes where --executor says.
+def open_runner(
+    app: AppContext,
+    cases: Sequence[Case] = (),
+    jobs: int | None = None,
+    executor: str | None = None,
+    *,
+    fresh: bool = False,
+    trust: bool = False,
+) -> Iterator[Engine]:
+    """Open an engine that draws its progress, and compiles on the cluster that --executor or TRIAGE_EXECUTOR names.
 
-    `cases` are those to compile; their recipes may describe further compiler families. fresh: ignore all
-    results that are cached now.
+    Args:
+        app: The options of the program.
+        cases: Those to compile; their recipes may describe further compiler families.
+        jobs: Compiles at once.
+        executor: The value of --executor.
+        fresh: Ignore all results that are cached now.
+        trust: Count results of other machines as own ones.
     """
     shared = os.environ.get("TRIAGE_EVIDENCE")
-    options: dict[str, Any] = {"jobs": jobs, "fresh": fresh, "warn": print_stderr, "shared": shared, "trusted": app.trust}
     with (
         app.progress() as progress,
-        open_engine(cases, progress=progress, **options) as engine,
+        open_engine(
+            cases, progress=progress, jobs=jobs, fresh=fresh, warn=print_stderr, shared=shared, trusted=trust
+        ) as engine,
         ExitStack() as closing,
     ):
-        _use_cluster(app, engine, jobs, closing)
+        _use_cluster(executor or os.environ.get("TRIAGE_EXECUTOR") or "local", engine, jobs, closing)
         yield engine
 
 
-def _use_cluster(app: AppContext, engine: Engine, jobs: int | None, closing: ExitStack) -> None:
-    """Let an engine make tasks on the cluster that --executor or TRIAGE_EXECUTOR names, if they name one.
+def _use_cluster(executor: str, engine: Engine, jobs: int | None, closing: ExitStack) -> None:
+    """Let an engine make tasks on the cluster that is named, if any. It connects with the first task.
 
-    It connects with the first task. Raises BadInput for another name. Closing the stack ends the connection.
+    Closing the stack ends the connection. Raises BadInput for another name.
     """
-    name, _, address = (app.executor or os.environ.get("TRIAGE_EXECUTOR") or "local").partition(":")
+    name, _, address = executor.partition(":")
     if name not in ("local", "dask") or (name == "local" and address):
-        raise BadInput(f"--executor {app.executor or name!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
+        raise BadInput(f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
     if name == "local":
         return
     lock = threading.Lock()
@@ -76,6 +93,12 @@ def _use_cluster(app: AppContext, engine: Engine, jobs: int | None, closing: Exi
 
     engine.slots = lambda: cluster().slots
     engine.maker.elsewhere = lambda task, stop: cluster().make(task, stop)
+
+
+def print_command_lines(runner: Engine, planned: Sequence[ProbeJob]) -> None:
+    """Print what would be run for each job."""
+    for line in runner.command_lines(planned):
+        typer.echo(line)
 
 
 def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:
@@ -117,27 +140,17 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     `name` is the case's name, its part in brackets or behind the last slash, or enough `key=value` pairs in any order.
     Raises BadInput when no case or several cases fit.
     """
+    wanted = {pair.strip() for pair in name.split(",")} if name else set()
     exact = [
         case for case in cases if name in (case.name, case.name.partition("[")[2].rstrip("]"), case.name.rpartition("/")[2])
     ]
-    chosen = exact or [case for case in cases if name is None or _fits(name, case)]
+    chosen = exact or [case for case in cases if wanted <= {f"{key}={value}" for key, value in case.matrix}]
     if len(chosen) == 1:
         return chosen[0]
     names = ", ".join(case.name for case in (chosen or cases))
     if not chosen:
         raise BadInput(f"there is no case {name!r}; choose from {names}")
     raise BadInput(f"several cases fit; choose one with --case: {names}")
-
-
-def _fits(name: str, case: Case) -> bool:
-    """Return whether each `key=value` of a comma-separated list is in the case's matrix values."""
-    return {pair.strip() for pair in name.split(",")} <= {f"{key}={value}" for key, value in case.matrix}
-
-
-def refs_of(runner: Engine, family: str, revs: Sequence[str]) -> list[ToolchainRef]:
-    """Return the toolchains that the REVs name in a family, each once, in the given order."""
-    refs = [runner.registry.resolve(rev, family) for rev in revs]
-    return list({ref.revision.name: ref for ref in refs}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,30 +161,33 @@ class FamilySelection:
     cases: tuple[Case, ...]
     revs: tuple[str, ...]
 
+    def refs(self, runner: Engine) -> list[ToolchainRef]:
+        """Return the toolchains that the REVs name, each once, in the given order."""
+        refs = [runner.registry.resolve(rev, self.family) for rev in self.revs]
+        return list({ref.revision.name: ref for ref in refs}.values())
+
 
 def select_families(cases: Sequence[Case], revs: Sequence[str]) -> list[FamilySelection]:
     """Group cases by family, each with its REVs. A family without a REV is left out, with a message.
 
     A REV with a prefix (`triton:3.2.0`) belongs to that family. One without belongs to the only family of the cases, or
-    to iree where there are several. Raises BadInput for a REV whose family is not clear.
+    to the default family if there are several. Raises BadInput for a REV whose family is not clear.
     """
     families = list(dict.fromkeys(case.compiler for case in cases))
-    revs_of: dict[str, list[str]] = {family: [] for family in families}
-    for rev in revs:
-        revs_of[_family_of(rev, families)].append(rev)
-    selections = [
-        FamilySelection(family, tuple(case for case in cases if case.compiler == family), tuple(revs_of[family]))
-        for family in families
-    ]
-    for selection in selections:
-        if not selection.revs:
-            count = f"{len(selection.cases)} {selection.family} case{'' if len(selection.cases) == 1 else 's'}"
-            print_stderr(f"{count} left out: no toolchain is named; pass for example {selection.family}:latest")
-    return [selection for selection in selections if selection.revs]
+    named = [(rev, _family_of(rev, families)) for rev in revs]
+    selections = []
+    for family in families:
+        own = tuple(case for case in cases if case.compiler == family)
+        if chosen := tuple(rev for rev, owner in named if owner == family):
+            selections.append(FamilySelection(family, own, chosen))
+        else:
+            count = f"{len(own)} {family} case{'' if len(own) == 1 else 's'}"
+            print_stderr(f"{count} left out: no toolchain is named; pass for example {family}:latest")
+    return selections
 
 
 def select_one_family(cases: Sequence[Case], revs: Sequence[str], command: str) -> FamilySelection:
-    """Return the only family that the REVs belong to. Raises BadInput where there are several."""
+    """Return the only family that the REVs belong to. Raises BadInput if they belong to several."""
     selections = select_families(cases, revs)
     if len(selections) != 1 or len(selections[0].revs) != len(revs):
         raise BadInput(f"{command} needs revisions of one compiler; {', '.join(revs)} belong to several")
@@ -179,7 +195,6 @@ def select_one_family(cases: Sequence[Case], revs: Sequence[str], command: str) 
 
 
 def _family_of(rev: str, families: Sequence[str]) -> str:
-    """Return the family a REV belongs to."""
     prefix = max((name for name in families if rev.startswith(f"{name}:")), key=len, default=None)
     if prefix is not None:
         return prefix

@@ -6,22 +6,22 @@ Every error ends in a message on stderr, never in a traceback that a CI job take
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from enum import IntEnum
-from typing import ParamSpec
+from typing import Any, get_type_hints
 
 import typer
 
-from triage.cli.screen import print_stderr
+from triage.cli.screen import AppContext, print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Cause, Probe, Status, Untestable
 from triage.report.printable import printed_streams
-
-P = ParamSpec("P")
 
 
 class Exit(IntEnum):
@@ -45,30 +45,51 @@ MEANINGS = {
 }
 
 
-def command(function: Callable[P, Exit]) -> Callable[P, None]:
-    """Make a function a command: end with the exit code it returns, and print its errors."""
+def command(function: Callable[..., Exit]) -> Callable[..., None]:
+    """Make a function a command: end with the exit code that it returns, and print its errors.
+
+    A parameter that is a dataclass of `options` stands for the options that are its fields, and one of the type AppContext for
+    the options of the program.
+    """
+    signature = inspect.signature(function, eval_str=True)
 
     @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        def words() -> list[str]:
-            resume = ["--resume"] if kwargs.get("resume") is False else []
-            return _continuing(sys.argv[1:], resume)
-
+    def run(context: typer.Context, **given: Any) -> None:
+        values = {name: _value(name, one.annotation, given, context.obj) for name, one in signature.parameters.items()}
         with printed_streams():
-            code = int(_exit_code(lambda: function(*args, **kwargs), words))
+            code = int(_exit_code(lambda: function(**values), may_resume=given.get("resume") is False))
         raise typer.Exit(code)
 
+    shown = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    for parameter in signature.parameters.values():
+        shown.extend(_options(parameter))
+    run.__annotations__ = {}  # typer prefers these
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return run
 
 
-def _continuing(words: Sequence[str], resume: Sequence[str]) -> list[str]:
-    """Return the words of the command line that continues this one."""
-    end = words.index("--") if "--" in words else len(words)  # what follows are paths
-    return ["triage", *words[:end], *resume, *words[end:]]
+def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Yield the options that a parameter stands for."""
+    kind: type[Any] = parameter.annotation
+    if is_dataclass(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        for name, field in inspect.signature(kind).parameters.items() if kind is not AppContext else ():
+            yield from _options(field.replace(annotation=hints[name]))
+    else:
+        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
-def _exit_code(call: Callable[[], Exit], continuing: Callable[[], Sequence[str]]) -> int:
-    """Call a command and return its exit code. `continuing`: the words that continue it after an interruption."""
+def _value(name: str, kind: type[Any], given: Mapping[str, Any], app: AppContext) -> Any:
+    """Return the argument of a parameter from the values of the options."""
+    if kind is AppContext:
+        return app
+    if is_dataclass(kind):
+        return kind(**{field: _value(field, hint, given, app) for field, hint in get_type_hints(kind).items()})
+    return given[name]
+
+
+def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
+    """Call a command and return its exit code. may_resume: --resume continues it after an interruption."""
     from triage.toolchains.home import disk_errors
 
     try:
@@ -81,7 +102,10 @@ def _exit_code(call: Callable[[], Exit], continuing: Callable[[], Sequence[str]]
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        print_stderr(f"interrupted; finished work is cached. To continue:\n  {shlex.join(continuing())}")
+        words = sys.argv[1:]
+        end = words.index("--") if "--" in words else len(words)  # what follows are paths
+        again = shlex.join(["triage", *words[:end], *["--resume"] * may_resume, *words[end:]])
+        print_stderr(f"interrupted; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
     except BadFiles as error:
         for problem in error.problems:
@@ -92,22 +116,17 @@ def _exit_code(call: Callable[[], Exit], continuing: Callable[[], Sequence[str]]
         print_stderr(f"triage: {error}")
         return error.exit_code
     except OSError as error:
-        reason = error.strerror or str(error)
-        print_stderr(f"triage: {reason}: {error.filename}" if error.filename else f"triage: {reason}")
+        print_stderr(f"triage: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         return Exit.ENVIRONMENT
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "start new thread" not in str(error):
-            return _internal_error()
-        print_stderr(f"triage: the system has no more memory or threads: {error}; pass a lower --jobs or end other programs")
+    except Exception as error:
+        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
+            print_stderr(
+                f"triage: the system has no more memory or threads: {error}; pass a lower --jobs or end other programs"
+            )
+        else:
+            print_stderr(traceback.format_exc())
+            print_stderr("triage: internal error; this is a bug in triage, not in the compiler")
         return Exit.ENVIRONMENT
-    except Exception:
-        return _internal_error()
-
-
-def _internal_error() -> Exit:
-    print_stderr(traceback.format_exc())
-    print_stderr("triage: internal error; this is a bug in triage, not in the compiler")
-    return Exit.ENVIRONMENT
 
 
 def exit_without_answer(causes: Iterable[Cause | None]) -> Exit:
@@ -130,12 +149,12 @@ def exit_for_probes(probes: Iterable[Probe]) -> Exit:
 
 
 def exit_for_results(results: Iterable[tuple[str, Cause | None]]) -> Exit:
-    """Return the exit code for statuses, with the cause of each untestable one: FOUND for an unexpected failure, else why
-    some could not be tested, else OK.
+    """Return the exit code for statuses, each with its cause if untestable: FOUND for an unexpected failure, else the
+    reason why some could not be tested, else OK.
     """
     results = list(results)
     statuses = {status for status, _ in results}
     if Status.FAILED in statuses:
         return Exit.FOUND
-    code = exit_without_answer(cause for status, cause in results if cause is not None)
+    code = exit_without_answer(cause for _, cause in results if cause is not None)
     return Exit.OK if code is Exit.INCONCLUSIVE and statuses != {Status.UNTESTABLE} else code

@@ -10,19 +10,9 @@ import typer
 
 from triage.bisect.history import Histories, History, histories
 from triage.bisect.result import ReleaseBranch
-from triage.cli.context import cases_named, load_cases, open_runner, select_one_family
+from triage.cli.context import select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import (
-    CasesOption,
-    ExecutorOption,
-    ForecastOption,
-    FreshOption,
-    JobsOption,
-    RecipePaths,
-    SuiteOption,
-    format_option,
-    rev_option,
-)
+from triage.cli.options import Compiling, ForecastOption, FormatOption, FreshOption, SeveralCases, rev_option
 from triage.execution.engine import Engine
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
@@ -38,22 +28,18 @@ _SHARE = 0.5  # of all compiles, the most that a history spends
 
 @command
 def history(
-    context: typer.Context,
-    paths: RecipePaths,
+    chosen: SeveralCases,
+    compiling: Compiling,
     since: Annotated[str | None, rev_option(text="Oldest release (default: the first).")] = None,
     until: Annotated[str | None, rev_option(text="Newest release (default: the last).")] = None,
     every: Annotated[bool, typer.Option("--every", help="Compile on every release, so that no change is missed.")] = False,
-    case: CasesOption = None,
-    suite_config: SuiteOption = None,
-    jobs: JobsOption = None,
-    executor: ExecutorOption = None,
     fresh: FreshOption = False,
     dry_run: ForecastOption = False,
     repo: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Clone of the compiler: list the cherry-picks of releases where a status changes."),
     ] = None,
-    output: Annotated[str, format_option()] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
 
@@ -62,14 +48,13 @@ def history(
 
     A release on a branch may have a fix that a newer release lacks. With --repo, the commits of such branches are listed.
     """
-    cases = cases_named(load_cases(paths, suite_config), case)
-    context.obj.executor = executor
-    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
+    cases = chosen.load()
+    found: list[History] = []
+    planned: list[ProbeJob] = []
+    branches: list[Branch] = []
+    with compiling.open(*cases, fresh=fresh) as runner:
         bounds = [rev for rev in (since, until) if rev]
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
-        found: list[History] = []
-        planned: list[ProbeJob] = []
-        branches: list[Branch] = []
         for family in bounded or dict.fromkeys(case.compiler for case in cases):
             refs = runner.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
@@ -78,7 +63,7 @@ def history(
                 continue
             own = histories(runner, family_cases, refs, share=1.0 if every else _SHARE)
             found += own
-            branches += read_branches_of(runner, repo, own) if repo else ()
+            branches += _branches_of(runner, repo, own) if repo else ()
         if dry_run:
             what = None if every else "most releases between two with the same status are left out"
             write_report(output, forecast(runner, planned, remark=what), forecast_document)
@@ -88,7 +73,7 @@ def history(
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
 
 
-def read_branches_of(runner: Engine, repo: Path, found: Sequence[History]) -> Sequence[Branch]:
+def _branches_of(runner: Engine, repo: Path, found: Sequence[History]) -> Sequence[Branch]:
     """Return the branches of the releases between which the status of a case changes."""
     from triage.bisect.plan import BisectRequest, range_end
     from triage.git_history import Timeline, read_branches
@@ -98,5 +83,4 @@ def read_branches_of(runner: Engine, repo: Path, found: Sequence[History]) -> Se
         return ()
     request = BisectRequest(runner, changes[0][0], repo)
     names = dict.fromkeys(end.name for _, change in changes for end in (change.before, change.after))
-    timeline = Timeline(request.repository)
-    return read_branches(timeline, [(name, range_end(request, name).commit) for name in names])
+    return read_branches(Timeline(request.repository), [(name, range_end(request, name).commit) for name in names])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ import typer
 
 from triage.cli.exit_codes import Exit, command
 from triage.cli.nights import open_nights
-from triage.cli.options import format_option
+from triage.cli.options import FormatOption
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.nightly.issues import IssueChange, failures_of, plan
@@ -35,7 +34,6 @@ def issues() -> None:
 @app.command("sync")
 @command
 def sync(
-    context: typer.Context,  # noqa: ARG001 - every command has one
     repository: Annotated[str, typer.Option("--repo", metavar="OWNER/NAME", help="Repository whose issues are changed.")],
     report: Annotated[
         Path, typer.Argument(metavar="REPORT", help="nightly.json of a night, or the folder that holds it.")
@@ -43,17 +41,15 @@ def sync(
     apply: Annotated[bool, typer.Option("--apply", help="Change the issues (default: only list the changes).")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Make at most this many changes; the next run makes the others.")] = 10,
     label: Annotated[str, typer.Option(help="Label of the issues that are kept in step.")] = "triage",
-    output: Annotated[str, format_option()] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
     """Open, comment, reopen and close the issues of a repository by the failures of a night.
 
     Each failure signature has one issue, known by its label and a hidden marker. A new failure opens it, a comment adds
-    further cases, and a night in which all of its cases pass closes it. The token comes
-    from GITHUB_TOKEN, the address of another server from GITHUB_API_URL.
+    further cases, and a night in which all of its cases pass closes it. The token comes from GITHUB_TOKEN, the address of
+    another server from GITHUB_API_URL.
 
-    - `triage issues sync out --repo iree-org/iree` lists what would be changed
-
-    - `triage issues sync out --repo iree-org/iree --apply --limit 5` changes it
+    - `triage issues sync out --repo iree-org/iree --apply --limit 5`
     """
     try:
         from triage.nightly.github import PUBLIC_API, GitHubIssues
@@ -83,18 +79,11 @@ def sync(
             number = hub.apply(replace(change, title=visible(change.title)[:_TITLE]), issue_body(change, night))
             done.append(replace(change, issue=number))
     finally:
-        _store(f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/", done)
+        begin = f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/"
+        try:
+            open_nights().add_issues({cluster_id(change.signature): f"{begin}{change.issue}" for change in done})
+        except (TriageError, OSError) as error:
+            print_stderr(f"the issues are not stored for `triage site`: {error}")
         left = (*planned.changes[len(done) :], *planned.left)
         write_report(output, replace(planned, changes=tuple(done), left=left, applied=True), issues_document)
     return Exit.OK
-
-
-def _store(begin: str, done: Sequence[IssueChange]) -> None:
-    """Store the issues with the nights, for `triage site`. An issue that cannot be stored does not fail the command.
-
-    begin: what is before the number in the name or the address of an issue.
-    """
-    try:
-        open_nights().add_issues({cluster_id(change.signature): f"{begin}{change.issue}" for change in done})
-    except (TriageError, OSError) as error:
-        print_stderr(f"the issues are not stored for `triage site`: {error}")

@@ -1,8 +1,10 @@
-"""`triage nightly`."""
+"""`triage nightly` and `triage nightly merge`."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,23 +13,22 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, open_runner, select_one_family
+from triage.cli.context import failure_names, load_cases, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.nights import flaky_in_nights, store_night
 from triage.cli.options import (
     SECONDS,
-    ExecutorOption,
+    Compiling,
     ForecastOption,
     FreshOption,
     GitHubOption,
-    JobsOption,
+    JUnitFormatOption,
     ProjectOption,
     RecipePaths,
     RepoOption,
     SuiteOption,
     TrustOption,
-    duration_of,
-    format_option,
+    duration_option,
     rev_option,
 )
 from triage.cli.screen import print_stderr
@@ -37,7 +38,9 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
-from triage.nightly.shards import shard
+from triage.nightly.shards import ShardResult, copy_files, merge, shard
+from triage.nightly.store import read_night
+from triage.report.elements import below_here
 from triage.report.forecast import forecast_document
 from triage.report.formats import write_report
 from triage.report.night import write_night, write_reports
@@ -47,13 +50,12 @@ _THRESHOLD = 0.05  # the smallest change of a run time that counts
 
 @command
 def nightly(
-    context: typer.Context,
     paths: RecipePaths,
+    compiling: Compiling,
     suite_config: SuiteOption = None,
     toolchain: Annotated[list[str] | None, rev_option("--toolchain", "-t", text="New toolchain (default: latest).")] = None,
     baseline: Annotated[
-        list[str] | None,
-        rev_option("--baseline", "-b", text="Toolchain to compare with (default: previous)."),
+        list[str] | None, rev_option("--baseline", "-b", text="Toolchain to compare with (default: previous).")
     ] = None,
     bisect: Annotated[
         bool, typer.Option("--bisect", help="Find the release that introduced each regression, slower compile and slower run.")
@@ -69,30 +71,25 @@ def nightly(
         ),
     ] = False,
     budget: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="With --investigate: spend at most this long, such as 45m (default: no limit)."),
+        float | None,
+        duration_option("--budget", "With --investigate: spend at most this long, such as 45m (default: no limit)."),
     ] = None,
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit 1 also when a case passes that its recipe expects to fail, or becomes slower."),
+        bool, typer.Option("--strict", help="Exit 1 also when a known failure passes or a case becomes slower.")
     ] = False,
     bench: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", help="Measure the run times of cases with `bench` or `run` on both toolchains, each this long."
-        ),
+        float | None,
+        duration_option("--bench", "Measure the run times of cases with `bench` or `run` on both toolchains, each this long."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
     ] = None,
     part: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only the I-th of N shards.")] = None,
     github: GitHubOption = False,
-    jobs: JobsOption = None,
-    executor: ExecutorOption = None,
     fresh: FreshOption = False,
     trust: TrustOption = False,
     dry_run: ForecastOption = False,
-    output: Annotated[str, format_option("junit")] = "text",
+    output: JUnitFormatOption = "text",
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
 
@@ -103,21 +100,15 @@ def nightly(
     - `triage nightly recipes/ --bisect --out out` compares the newest release with the one before
 
     - `triage nightly recipes/ -t path:build -b latest --out out --github` is for a job of GitHub Actions
-
-    - `triage nightly merge DIR... --out out` joins the results of shards
     """
-    context.obj.trust = trust
     revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
     if investigate or reduce:
         _check_out(cases, out)
-    bench_seconds = duration_of("--bench", bench) if bench else SECONDS
-    seconds = None if budget is None else duration_of("--budget", budget)
-    if seconds is not None and not investigate:
+    if budget is not None and not investigate:
         raise BadInput("--budget limits an investigation; pass --investigate")
-    context.obj.executor = executor
-    with open_runner(context.obj, cases, jobs, fresh=fresh) as runner:
+    with compiling.open(*cases, fresh=fresh, trust=trust) as runner:
         new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
         if dry_run:
             planned = [ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)]
@@ -125,44 +116,72 @@ def nightly(
             remark = later if bisect or reduce or investigate else None
             write_report(output, forecast(runner, planned, remark=remark), forecast_document)
             return Exit.OK
-        run = NightRun(runner, cases, new, old, part, strict, flaky_in_nights())
-        run.total = len(selection.cases) if part else 0
-        reports = NightReports(run, out, output, github)
+        total = len(selection.cases) if part else 0
+        run = NightRun(runner, cases, new, old, part, strict, flaky_in_nights(), total=total)
+        reports = _Reports(run, out, output, github)
         with reports.partial():
             run.compare()
             reports.write()
             if bench:
-                run.phase = "run times"
-                run.bench(_THRESHOLD, bench_seconds)
+                run.bench(_THRESHOLD, bench)
             if bisect:
                 run.phase = "bisects"
-                run.bisect_slower(run.finder(repo, project), bench_seconds)
+                run.bisect_slower(run.finder(repo, project), bench or SECONDS)
             if bisect or reduce or investigate:
-                from triage.cli.investigate import STEPS, investigation
+                from triage.nightly.investigation import Investigation
+                from triage.nightly.steps import STEPS, InvestigationSetting
+                from triage.report.attribution import write_attribution
+                from triage.report.reproducer import write_reproducer
 
                 run.phase = "investigation" if investigate else "bisects" if bisect else "reductions"
-                steps = ["bisect", *(["narrow"] if repo else []), "confirm"] if bisect else []
-                steps = [*STEPS] if investigate else [*steps, *(["reduce"] if reduce else [])]
-                suite = paths, suite_config
-                work = investigation(run, out or Path(), seconds, steps, suite=suite, repo=repo, project=project)
+                chosen = {"bisect": bisect, "narrow": bisect and repo, "confirm": bisect, "reduce": reduce}
+                setting = InvestigationSetting(
+                    run,
+                    out or Path(),
+                    lambda case: _words(case, paths, suite_config or ()),
+                    shlex.join(["triage", *sys.argv[1:]]),
+                    write_reproducer=write_reproducer,
+                    write_page=write_attribution,
+                    repo=repo,
+                    project_file=project,
+                    failure_names=frozenset(failure_names()),
+                )
+                steps = [step for step in STEPS if investigate or chosen.get(step)]
+                work = Investigation(setting, budget, steps)
                 work.open(run.night(), fresh=fresh)
                 reports.add = work.added_to
                 # The reports are rewritten after each step, so that they are complete whenever the run is killed.
                 for _ in work.run():
                     reports.write()
             night = reports.write()
-    store_night(night, out)
-    publish(night, output, github=github)
+    _publish(night, out, output, github=github)
     return exit_of(night)
 
 
-def publish(night: Night, output: str, *, github: bool) -> None:
-    """Print the report of a night, and show it in GitHub Actions."""
-    write_night(output, night)
-    if github:
-        from triage.report.github_actions import show_on_github
+@command
+def nightly_merge(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `triage nightly --shard` wrote.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the joined reports and reproducers.")] = None,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Report a night with missing shards, marked as partial.")
+    ] = False,
+    github: GitHubOption = False,
+    output: JUnitFormatOption = "text",
+) -> Exit:
+    """Join the results of a nightly's shards into one report, as one machine would have written it.
 
-        show_on_github(night, os.environ)
+    Shards of different toolchains, cases that are in two shards, and missing shards are refused. The exit code is that of the
+    whole night.
+
+    - `triage nightly merge shards/* --out out --github`
+    """
+    shards = [ShardResult(folder if folder.is_dir() else folder.parent, read_night(folder)) for folder in folders]
+    night = merge(shards, allow_missing=allow_missing)
+    if out:
+        copy_files(shards, out)
+        night = write_reports(night, out)
+    _publish(night, out, output, github=github)
+    return exit_of(night)
 
 
 def exit_of(night: Night) -> Exit:
@@ -174,21 +193,29 @@ def exit_of(night: Night) -> Exit:
     return Exit.OK if code is Exit.FOUND else code
 
 
-@dataclass
-class NightReports:
-    """The reports of a nightly in progress.
+def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:
+    """Store a night, print its report, and show it in GitHub Actions."""
+    store_night(night, out)
+    write_night(output, night)
+    if github:
+        from triage.report.github_actions import show_on_github
 
-    out: their folder, if any; output, github: as the options; add: adds what is known beyond the comparison.
-    """
+        show_on_github(night, os.environ)
+
+
+@dataclass
+class _Reports:
+    """The reports of a nightly in progress."""
 
     run: NightRun
     out: Path | None
     output: str
     github: bool
     add: Callable[[Night], Night] = lambda night: night
+    """Adds what is known beyond the comparison."""
 
     def write(self, stopped: str | None = None) -> Night:
-        """Write the files and return the night. A case that cannot be shown is reported as an internal error."""
+        """Write the files and return the night."""
         if self.out is not None:
             self.run.write_logs(self.out)
         night = self.add(self.run.night(stopped))
@@ -197,7 +224,6 @@ class NightReports:
     @contextmanager
     def partial(self) -> Iterator[None]:
         """Report what is known, marked as partial, when the block is interrupted or fails."""
-        stopped = None
         try:
             yield
         except (KeyboardInterrupt, Exception) as error:
@@ -205,9 +231,7 @@ class NightReports:
             if isinstance(error, KeyboardInterrupt | Interrupted):
                 stopped = "interrupted"
             try:
-                night = self.write(stopped)
-                store_night(night, self.out)
-                publish(night, self.output, github=self.github)
+                _publish(self.write(stopped), self.out, self.output, github=self.github)
             except Exception as problem:
                 print_stderr(f"triage: the partial report is missing: {problem}")
             raise
@@ -221,10 +245,20 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
 
 
 def _check_out(cases: Sequence[Case], out: Path | None) -> None:
-    """Raises BadInput where there is no folder for reproducers, or a case's reproducer cannot be written there."""
+    """Raise BadInput if there is no folder for reproducers, or a case's reproducer cannot be written there."""
     from triage.report.reproducer import folder_for
 
     if out is None:
         raise BadInput("--reduce and --investigate write reproducers next to the reports; pass a folder with --out")
     for case in cases:
         folder_for(out / "reproducers", case)
+
+
+def _words(case: Case, paths: Sequence[Path], configs: Sequence[Path]) -> list[str]:
+    """Return the words of a command line that name a case of recipes, or of suites with their configs."""
+    if not configs:
+        return [str(below_here(case.source)), *(["--case", case.name] if case.name != case.recipe else [])]
+    program = case.input.path.absolute()
+    own = next((path for path in paths if program.is_relative_to(path.absolute())), paths[0])
+    options = [word for config in configs for word in ("--suite-config", str(config))]
+    return [str(own), *options, "--case", case.name]

@@ -1,10 +1,12 @@
-"""`triage nights`: list, show and prune stored nights."""
+"""Commands that read stored nights: `triage nights`, `triage show` and `triage site`."""
 
 from __future__ import annotations
 
 import shlex
+import webbrowser
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import format_option, time_before
+from triage.cli.options import FormatOption, JUnitFormatOption, complete_case, duration_option
 from triage.cli.screen import print_stderr
+from triage.execution.cache import ResultCache
 from triage.model.errors import BadInput, TriageError
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
@@ -44,9 +47,7 @@ def open_nights() -> NightStore:
 
 
 def store_night(night: Night, folder: Path | None) -> None:
-    """Store the night that has just been run. A night that cannot be stored is not a failed one. Shards are stored when they
-    are merged.
-    """
+    """Store a finished night; a shard is stored when it is merged. A night that cannot be stored is not a failed one."""
     if night.shard:
         return
     try:
@@ -73,11 +74,11 @@ def flaky_in_nights() -> Callable[[str], bool]:
 
 @app.command("list")
 @command
-def list_nights(output: Annotated[str, format_option()] = "text") -> Exit:
+def list_nights(output: FormatOption = "text") -> Exit:
     """List stored nights, the oldest first."""
     store = open_nights()
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    write_report(output, listed(sorted_nights(store), size), nights_document)
+    write_report(output, listed(_sorted(store), size), nights_document)
     return Exit.OK
 
 
@@ -85,11 +86,11 @@ def list_nights(output: Annotated[str, format_option()] = "text") -> Exit:
 @command
 def show_night(
     night: Annotated[str, typer.Argument(metavar="[NIGHT]", help=f"{_NIGHT}.")] = "latest",
-    output: Annotated[str, format_option("junit")] = "text",
+    output: JUnitFormatOption = "text",
 ) -> Exit:
     """Print the report of a stored night."""
     store = open_nights()
-    write_night(output, _named(sorted_nights(store), night, store)[1])
+    write_night(output, _named(_sorted(store), night, store)[1])
     return Exit.OK
 
 
@@ -98,19 +99,19 @@ def show_night(
 def prune_nights(
     nights: Annotated[list[str] | None, typer.Argument(metavar="[NIGHT...]", help=f"{_NIGHT}.")] = None,
     keep: Annotated[int | None, typer.Option("--keep", min=1, metavar="N", help="Keep the newest N nights.")] = None,
-    older: Annotated[str | None, typer.Option("--older-than", metavar="DURATION", help="Remove older nights: 90d.")] = None,
-    output: Annotated[str, format_option()] = "text",
+    older: Annotated[float | None, duration_option("--older-than", "Remove nights older than this, such as 90d.")] = None,
+    output: FormatOption = "text",
 ) -> Exit:
     """Remove stored nights."""
     if not nights and keep is None and older is None:
         raise BadInput("name nights, or pass --keep N or --older-than DURATION")
     store = open_nights()
-    stored = sorted_nights(store)
+    stored = _sorted(store)
     doomed = {_named(stored, name, store)[0] for name in nights or ()}
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}
     if older is not None:
-        limit = time_before("--older-than", older).isoformat(timespec="seconds")
+        limit = (datetime.now(UTC) - timedelta(seconds=older)).isoformat(timespec="seconds")
         doomed |= {number for number, night in stored if night.started < limit}
     removed = [
         Paragraph(f"night {number}: {night.started}, {night.toolchain.name}") for number, night in stored if number in doomed
@@ -121,7 +122,50 @@ def prune_nights(
     return Exit.OK
 
 
-def sorted_nights(store: NightStore) -> list[tuple[int, Night]]:
+@command
+def show(
+    case: Annotated[str, typer.Argument(metavar="CASE", help="Name of a case, or a part of it.", autocompletion=complete_case)],
+    output: FormatOption = "text",
+) -> Exit:
+    """Show everything known of a case: its nights, its state on every toolchain, culprit, reproducer, remedies, output."""
+    from triage.nightly.history import load_history
+    from triage.nightly.known_case import known_case
+    from triage.report.case_history import known_case_document
+
+    store = open_nights()
+    history = load_history(store)
+    names = list(dict.fromkeys(name for _, name in history.rows))
+    fitting = [case] if case in names else [name for name in names if case in name]
+    if len(fitting) > 1:
+        shown = ", ".join(fitting[:10])
+        raise BadInput(f"{len(fitting)} cases have {case!r} in their name; choose from {shown}{', ...' * (len(fitting) > 10)}")
+    with closing(ResultCache(open_home() / "evidence.db", print_stderr)) as results:
+        found = known_case(fitting[0] if fitting else case, store, history, results)
+    write_report(output, found, known_case_document)
+    return Exit.OK
+
+
+@command
+def site(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("public"),
+    browse: Annotated[bool, typer.Option("--open", help="Open the first page in a browser.")] = False,
+    output: FormatOption = "text",
+) -> Exit:
+    """Write a static site of all stored nights.
+
+    The pages need no server: open `index.html`, or publish the folder, for example with GitHub Pages.
+    """
+    from triage.report.site import Site, site_document  # templates and arrays are slow to import
+
+    with closing(ResultCache(open_home() / "evidence.db", print_stderr)) as results:
+        written = Site(open_nights(), out, results).write()
+    write_report(output, written, site_document)
+    if browse:
+        webbrowser.open((out / "index.html").absolute().as_uri())
+    return Exit.OK
+
+
+def _sorted(store: NightStore) -> list[tuple[int, Night]]:
     """Return all nights with their numbers, the oldest first."""
     return sorted(store.nights(), key=lambda entry: (entry[1].started, entry[0]))
 

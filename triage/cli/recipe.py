@@ -1,37 +1,77 @@
-"""`triage recipe`."""
+"""`triage recipe` and `triage init`."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files
 from pathlib import Path
+from shutil import copyfile, copytree, ignore_patterns
 from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases
+from triage.cli.context import failure_names, load_cases, open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import RecipePaths, format_option, rev_option
-from triage.cli.recipe_start import TrialResult, Wish, start_from_command, start_from_file, start_from_text, try_start
-from triage.cli.screen import print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, recipe_families
+from triage.cli.options import FormatOption, RecipePaths, format_option, rev_option
+from triage.cli.screen import AppContext, print_stderr
+from triage.compilers.recipe_start import NewRecipe
+from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, recipe_starters
+from triage.execution.engine import Engine
+from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput
+from triage.model.execution import Execution
+from triage.model.outcome import Compiled, Untestable
+from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
-from triage.recipes.loader import check_recipe
+from triage.recipes.loader import check_recipe, load_recipes
 from triage.recipes.recipe import recipe_schema
-from triage.report.document import Paragraph, Table
+from triage.report.document import Code, Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import disk_errors, temporary_folder
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
+_FIRST = "cuda-matmul-f32.yaml"  # small, and its status differs between releases
+_SECONDS = 30.0  # of one compile that tries a guess
+_OLDER = 4  # installed releases that are tried, the newest included
+
+
+@command
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")],
+    output: FormatOption = "text",
+) -> Exit:
+    """Write a first folder of recipes to start from.
+
+    The folder holds the bundled examples with their models: IREE programs, Triton kernels and a compiler behind a command.
+
+    - `triage init recipes`
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"{folder} exists and is not empty; name a new folder")
+    with disk_errors(f"write {folder}"):
+        installed = Path(str(files("triage"))) / "examples"  # not in a checkout
+        source = installed if installed.is_dir() else Path(__file__).parents[2] / "recipes"
+        copytree(source, folder, ignore=ignore_patterns("__pycache__"), copy_function=copyfile, dirs_exist_ok=True)
+    recipes = sorted(path.name for path in folder.glob("*.yaml"))
+    commands = (
+        f"triage recipe list {folder}",
+        f"triage run {folder / _FIRST} -t 3.0.0 -t 3.3.0",
+        f"triage recipe new {folder}/mine.yaml --input model.mlir --backend llvm-cpu",
+    )
+    written = Paragraph(f"{plural(len(recipes), 'recipe')} written to {folder}; next:")
+    write_answer(output, {"folder": folder, "recipes": recipes}, [written, Code("\n".join(commands), "sh")])
+    return Exit.OK
 
 
 @app.command()
 @command
-def validate(paths: RecipePaths, output: Annotated[str, format_option()] = "text") -> Exit:
+def validate(paths: RecipePaths, output: FormatOption = "text") -> Exit:
     """Check recipes without running anything. Print every mistake with file:line:column and what to write instead."""
     try:
         cases = load_cases(paths)
@@ -56,10 +96,15 @@ def schema(output: Annotated[str, format_option(only=("json",))] = "json") -> Ex
 
 @app.command("list")
 @command
-def list_(paths: RecipePaths, output: Annotated[str, format_option()] = "text") -> Exit:
+def list_(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PATH...]", help="Recipe files, or folders of recipes (default: recipes).")
+    ] = None,
+    output: FormatOption = "text",
+) -> Exit:
     """List the cases of recipes."""
     rows, listed = [], []
-    for case in load_cases(paths):
+    for case in load_cases(paths or [Path("recipes")]):
         backend, chip, devices = case.target.backend, case.target.chip, case.target.devices
         target = f"{backend}:{chip}" if chip else backend
         rows.append((case.name, f"{target} x{devices}" if devices else target, case.summary))
@@ -69,10 +114,19 @@ def list_(paths: RecipePaths, output: Annotated[str, format_option()] = "text") 
     return Exit.OK
 
 
+@dataclass(frozen=True)
+class TrialResult:
+    """How a new recipe compiles on a toolchain."""
+
+    toolchain: str
+    status: str
+    reason: str | None
+
+
 @app.command()
 @command
 def new(
-    context: typer.Context,
+    context: AppContext,
     path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],
     command: Annotated[
         list[str] | None,
@@ -93,9 +147,7 @@ def new(
     toolchain: Annotated[
         list[str] | None,
         rev_option(
-            "--toolchain",
-            "-t",
-            text="Also compile a kernel's new recipe on this toolchain; may be repeated (default: newest installed).",
+            "--toolchain", "-t", text="Try a kernel's new recipe on this toolchain too; repeatable (default: newest installed)."
         ),
     ] = None,
     try_: Annotated[
@@ -107,51 +159,54 @@ def new(
     ] = None,
     block: Annotated[int | None, typer.Option(min=1, help="Program to use, of several in the text.")] = None,
     line: Annotated[int | None, typer.Option(min=1, help="Command line to use, of several in the text.")] = None,
-    output: Annotated[str, format_option()] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
     """Write a commented recipe to start from.
+
+    A command line is stored in a form that every version understands; --input names the program where it reads stdin. The
+    argument types of a kernel are guessed from their use, compiled, corrected by the compiler's errors and marked. A kernel
+    that imports from its own package is copied next to the recipe, with the functions that it uses.
 
     - `triage recipe new mine.yaml --input model.mlir --backend rocm --chip gfx942`
 
     - `triage recipe new mine.yaml -- iree-compile model.mlir --iree-hal-target-device=hip --iree-hip-target=gfx942 -o out.vmfb`
-      reads a command line from an issue or a build log; the target is stored in a form that every version understands.
-      --input names the program where the command line reads its standard input
 
-    - `triage recipe new mine.yaml --from-text issue.md` takes both the program and the command line from an issue
-
-    - `triage recipe new mine.yaml --input kernel.py` writes a Triton recipe and guesses argument types from their use. The
-      guesses are compiled, corrected by the compiler's errors and marked. A kernel that imports from its own package is
-      copied next to the recipe, with the functions that it uses
+    - `triage recipe new mine.yaml --from-text issue.md`
     """
     if path.exists():
         raise BadInput(f"{path} exists; nothing was changed")
-    wish = Wish(path, source, backend, chip, kernel)
+    wanted = NewRecipe(path, source, backend, chip, kernel)
     reported: list[str] = []
     if from_text:
-        start, reported = start_from_text(wish, from_text, block, line)
+        try:
+            text = sys.stdin.read() if str(from_text) == "-" else from_text.read_text("utf-8", "replace")
+        except OSError as error:
+            raise BadInput(f"{from_text} cannot be read: {error.strerror}") from error
+        start, reported = wanted.from_text(text, str(from_text), block, line)
     elif command and kernel is None:
-        start = start_from_command(wish, command)
+        start = wanted.from_command(command)
     elif source is None or command:
         raise BadInput("name the model or the kernel's file with --input, or write the command line that compiles it after --")
     else:
-        start = start_from_file(wish, source)
+        start = wanted.from_file(source)
     if chip and start.target:
         start = replace(start, target=replace(start.target, chip=chip))
     tried: list[TrialResult] = []
     if try_ and start.guessed:
-        start, tried = try_start(context, start, path.stem, toolchain or ())
+        with temporary_folder() as folder, open_runner(context) as runner:
+            start = _try(runner, folder, path.stem, start, toolchain or (), tried)
     if start.copied is not None and start.input.exists():
         raise BadInput(f"{start.input} exists; nothing was changed")
     input_path = os.path.relpath(start.input.absolute(), path.absolute().parent)
-    text = new_recipe(recipe_families(), path.stem, input_path, start)
-    check_recipe(recipe_families(), text)
-    text = with_questions(text, start.unknown)
+    content = new_recipe(recipe_families(), path.stem, input_path, start)
+    check_recipe(recipe_families(), content)
+    content = with_questions(content, start.unknown)
     with disk_errors(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.copied is not None:
             start.input.write_text(start.copied, "utf-8")
         with path.open("x", encoding="utf-8") as file:  # never over a file that was written meanwhile
-            file.write(text)
+            file.write(content)
     answer = {
         "recipe": path,
         "input": start.input,
@@ -168,7 +223,7 @@ def new(
 
 
 def _remarks(path: Path, start: RecipeStart, tried: Sequence[TrialResult], reported: Sequence[str]) -> Iterator[str]:
-    """What the user should know of a new recipe, and the next command."""
+    """Yield what the user should know of a new recipe, and the next command."""
     if start.copied is not None:
         yield f"the program was copied into {start.input}"
     if start.left_out:
@@ -182,3 +237,53 @@ def _remarks(path: Path, start: RecipeStart, tried: Sequence[TrialResult], repor
     newest = [] if start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]
     revs = [start.toolchain] if start.toolchain else reported or newest
     yield " ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)])
+
+
+def _try(
+    runner: Engine, folder: Path, title: str, start: RecipeStart, revs: Sequence[str], results: list[TrialResult]
+) -> RecipeStart:
+    """Correct the guessed values on the newest installed toolchain, and compile the result on those that are named.
+
+    If the newest release lacks what the program uses, the named ones and older installed ones follow until the program
+    compiles on one.
+    """
+
+    def case(candidate: RecipeStart) -> Case:
+        source = candidate.input.absolute()
+        if candidate.copied is not None:
+            source = folder.absolute() / candidate.input.name
+            source.write_text(candidate.copied, "utf-8")
+        recipe = folder / "trial.yaml"
+        recipe.write_text(new_recipe(recipe_families(), title, str(source), candidate), "utf-8")
+        [loaded] = load_recipes([recipe], recipe_families(), failure_names())
+        return loaded
+
+    def compiled(toolchain: Toolchain, candidate: RecipeStart) -> Execution | None:
+        loaded = case(candidate)
+        quick = replace(loaded, limits=replace(loaded.limits, timeout=_SECONDS))
+        execution = runner.observe(quick, toolchain, lambda invocation: invocation)
+        return execution if isinstance(execution, Execution) else None
+
+    installed = [*reversed(runner.registry.installed_releases(start.family))]
+    named = [runner.registry.resolve(rev, start.family) for rev in revs]
+    refs = {ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])}
+    if not refs:
+        latest = f"{start.family}:latest"
+        print_stderr(f"not tried: no release of {start.family} is installed; -t {latest} installs one and tries it")
+    for name, ref in refs.items():
+        # A release that fails shows what is wrong with the values; one that lacks something shows nothing.
+        if any(result.status != "untestable" for result in results) and ref not in named:
+            continue
+        toolchain = runner.registry.obtain(ref)
+        if all(result.status != "passed" for result in results):
+            task = runner.progress.task(f"trying guesses  {title}  {name}")
+            start = recipe_starters()[start.family].improve(start, partial(compiled, toolchain))
+            task.finish()
+        match runner.probe_on(case(start), toolchain).outcome:
+            case Compiled():
+                results.append(TrialResult(name, "passed", None))
+            case Untestable(reason=reason):
+                results.append(TrialResult(name, "untestable", reason))
+            case outcome:
+                results.append(TrialResult(name, "failed", outcome.failure.headline))
+    return start

@@ -1,7 +1,8 @@
-"""`triage reduce`."""
+"""`triage reduce` and `triage replay`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,73 +10,107 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.context import check_compilers, failure_names, select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     MATCHES,
-    CaseOption,
-    ExecutorOption,
+    Compiling,
     FailureMatch,
     ForecastOption,
-    JobsOption,
-    RecipePath,
-    SuiteOption,
-    format_option,
+    FormatOption,
+    FreshOption,
+    OneCase,
     rev_option,
 )
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
+from triage.reduce.replay import Replay, Replays, open_reproducers
+from triage.reduce.replay import replay as replay_all
 from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.report.forecast import forecast_document
 from triage.report.formats import write_report
 from triage.report.reduction import reduction_document
+from triage.report.replay import replay_document
 from triage.report.reproducer import folder_for, write_reproducer
 
 
 @command
 def reduce(
-    context: typer.Context,
-    recipe: RecipePath,
-    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="REV that fails.")],
-    good: Annotated[str | None, rev_option(text="REV that must still compile, to keep a regression.")] = None,
-    case: CaseOption = None,
-    suite_config: SuiteOption = None,
+    chosen: OneCase,
+    compiling: Compiling,
+    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="Toolchain on which the case fails.")],
+    good: Annotated[str | None, rev_option(text="Toolchain that must still compile it, to keep a regression.")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
     match: Annotated[FailureMatch, typer.Option(help="What counts as the same failure.")] = FailureMatch.SIGNATURE,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Compiles before a program counts as passing (default: by how often it fails).")
     ] = None,
-    jobs: JobsOption = None,
-    executor: ExecutorOption = None,
     dry_run: ForecastOption = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the best program of an interrupted run of the same reduction.")
     ] = False,
-    output: Annotated[str, format_option()] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
     """Reduce the program of a failing case to a minimal reproducer.
 
-    Compiles every candidate: it must show the same failure and, with --good, still compile there. Writes a folder with the
+    Every candidate is compiled: it must show the same failure and, with --good, still compile there. The folder holds the
     program, a recipe, a shell script and a README for an issue.
 
     - `triage reduce recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
-    context.obj.executor = executor
-    chosen = one_case(load_cases([recipe], suite_config), case)
-    folder_for(out, chosen)
-    with open_runner(context.obj, [chosen], jobs) as runner:
-        bad = runner.registry.resolve(toolchain, chosen.compiler)
-        better = runner.registry.resolve(good, chosen.compiler) if good else None
+    case = chosen.load()
+    folder_for(out, case)
+    with compiling.open(case) as runner:
+        bad = runner.registry.resolve(toolchain, case.compiler)
+        better = runner.registry.resolve(good, case.compiler) if good else None
         if dry_run:
-            planned = [ProbeJob(chosen, ref) for ref in (bad, better) if ref]
+            planned = [ProbeJob(case, ref) for ref in (bad, better) if ref]
             remark = "then the candidates; their number depends on the program"
             write_report(output, forecast(runner, planned, remark=remark), forecast_document)
             return Exit.OK
-        request = ReductionRequest(chosen, bad, better, MATCHES[match], repeats, resume)
+        request = ReductionRequest(case, bad, better, MATCHES[match], repeats, resume)
         reduction, found = reduce_case(runner, request), None
         if reduction.reason is None:
             found = reproducer_of(runner, reduction, bad)
             reduction = replace(found.reduction, reproducer=str(write_reproducer(found, out)))
     write_report(output, reduction, partial(reduction_document, reproducer=found))
     return Exit.OK if found else exit_without_answer([reduction.cause])
+
+
+@command
+def replay(
+    compiling: Compiling,
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reproducers, or of one reproducer.")],
+    toolchain: Annotated[
+        list[str] | None,
+        rev_option("--toolchain", "-t", text="Toolchain to compile with; repeatable (default: the recorded one and latest)."),
+    ] = None,
+    fresh: FreshOption = False,
+    output: FormatOption = "text",
+) -> Exit:
+    """Compile reproducers again and report whether each still fails in the same way.
+
+    The result is that of the last version: `reproduces`, `fixed` (it compiles), `changed` (it fails in another way) or
+    `untestable`. Exit 1 when the recorded version no longer fails as recorded. Reproducers of a compiler without a REV are
+    left out.
+
+    - `triage replay reproducers/ -t nightly:latest`
+    """
+    reproducers = open_reproducers(paths, failure_names())
+    cases = [reproducer.case for reproducer in reproducers]
+    check_compilers(cases)
+    revs_of = {selection.family: selection.revs for selection in select_families(cases, toolchain)} if toolchain else None
+    with compiling.open(*cases, fresh=fresh) as runner:
+        replays = replay_all(runner, reproducers, revs_of)
+    write_report(output, Replays(replays), replay_document)
+    return exit_of_replays(replays)
+
+
+def exit_of_replays(replays: Sequence[Replay]) -> Exit:
+    """Return FOUND if a recorded version no longer fails as recorded, else why a reproducer could not be tested, else OK."""
+    if any(replay.holds is False for replay in replays):
+        return Exit.FOUND
+    untested = [replay for replay in replays if not replay.tested]
+    causes = [version.cause for replay in untested for version in replay.versions if version.cause]
+    return exit_without_answer(causes) if untested else Exit.OK

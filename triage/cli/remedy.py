@@ -1,4 +1,4 @@
-"""`triage remedy`."""
+"""`triage remedy` and `triage variants`."""
 
 from __future__ import annotations
 
@@ -8,56 +8,40 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, one_case, open_runner
+from triage.cli.context import one_case
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import (
-    SECONDS,
-    CaseOption,
-    ExecutorOption,
-    JobsOption,
-    RecipePath,
-    SlowerOption,
-    SuiteOption,
-    format_option,
-    rev_option,
-    slower_metric,
-)
+from triage.cli.options import SECONDS, Compiling, FormatOption, OneCase, SlowerOption, rev_option, slower_metric
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
-from triage.report.remedy import planned_lines, remedy_document
 
 
 @command
 def remedy(
-    context: typer.Context,
-    recipe: RecipePath,
-    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="REV on which the case fails.")],
+    chosen: OneCase,
+    compiling: Compiling,
+    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="Toolchain on which the case fails.")],
     good: Annotated[
         str | None,
-        rev_option(text="REV that compiles it. Options that it lacks are tried first, and remedies are checked on it."),
+        rev_option(
+            text="Known-good revision. Flags that are new since then are tried first; each remedy is also checked there."
+        ),
     ] = None,
-    case: CaseOption = None,
-    suite_config: SuiteOption = None,
-    budget: Annotated[int, typer.Option(min=1, help="Maximum number of candidates to try.")] = 100,
+    budget: Annotated[int, typer.Option(min=1, help="Try at most this many candidates.")] = 100,
     every: Annotated[
         bool, typer.Option("--all", help="Try all candidates within the budget (default: end when a flag for users works).")
     ] = False,
     metric: SlowerOption = None,
-    jobs: JobsOption = None,
-    executor: ExecutorOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the candidates; only the failing case is compiled.")
-    ] = False,
-    output: Annotated[str, format_option()] = "text",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the candidates and compile only the failing case.")] = False,
+    output: FormatOption = "text",
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
     Known remedies of the failure class are tried first, then the compiler's own options near the failure, alone and in pairs.
-    Flags that are meant for the compiler's own tests come last and do not end the search. All remedies that were
-    found are reported, the best first, and checked on --good and on the newest release. Exit 3 if none is found.
+    Flags that are meant for the compiler's own tests come last and do not end the search. All remedies are reported, the best
+    first, and checked on --good and on the newest release. Exit 3 if none is found.
 
-    With --metric, flags are found that bring back at least half of the time lost since --good. Each candidate is measured in
+    With --metric, find flags that bring back at least half of the time lost since --good. Each candidate is measured in
     turn with both releases, a remedy twice, and its results are compared where the recipe expects some.
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
@@ -67,29 +51,78 @@ def remedy(
     from triage.bisect.slower import judged_by_time
     from triage.remedy.result import Remedies
     from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
+    from triage.report.remedy import planned_lines, remedy_document
 
-    context.obj.executor = executor
-    cases = load_cases([recipe], suite_config)
-    chosen = one_case(cases, case)
+    cases = chosen.load_all()
+    case = one_case(cases, chosen.case)
     time_metric, function = slower_metric(metric)
     if metric and good is None:
         raise BadInput("--metric needs --good: the toolchain on which the case takes less time")
-    with open_runner(context.obj, cases, jobs) as runner, ExitStack() as opened:
-        bad = runner.registry.resolve(toolchain, chosen.compiler)
-        reference = runner.registry.resolve(good, chosen.compiler) if good else None
-        request = RemedyRequest(chosen, bad, reference, budget, cases, exhaustive=every)
+    with compiling.open(*cases) as runner, ExitStack() as opened:
+        bad = runner.registry.resolve(toolchain, case.compiler)
+        reference = runner.registry.resolve(good, case.compiler) if good else None
+        request = RemedyRequest(case, bad, reference, budget, cases, exhaustive=every)
         if time_metric and reference:
             ends = (reference, bad)
-            judging = opened.enter_context(judged_by_time(runner, chosen, ends, time_metric, function, SECONDS))
             request = replace(request, untimed=runner)
-            runner = judging
+            runner = opened.enter_context(judged_by_time(runner, case, ends, time_metric, function, SECONDS))
         if dry_run and not isinstance(planned := planned_changes(runner, request), Remedies):
-            todo = [ProbeJob(change.applied(chosen), bad) for change in planned]
-            for line in planned_lines(planned, runner.command_lines(todo)):
-                typer.echo(line)
+            lines = runner.command_lines([ProbeJob(change.applied(case), bad) for change in planned])
+            typer.echo("\n".join(planned_lines(planned, lines)))
             return Exit.OK
         found = find_remedies(runner, request)
     write_report(output, found, remedy_document)
     if found.failure is None:
         return exit_without_answer([found.cause])
     return Exit.OK if found.remedies else Exit.INCONCLUSIVE
+
+
+@command
+def variants(
+    chosen: OneCase,
+    compiling: Compiling,
+    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="Toolchain to compile with.")] = "installed",
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V,V",
+            help="Vary a generator argument, the target, or a kernel option; repeatable (default: the recipe's matrix).",
+        ),
+    ] = None,
+    output: FormatOption = "text",
+) -> Exit:
+    """Compile variants of a failing case and report which keys decide whether it fails.
+
+    Without --case, the case is the first one that fails. Exit 3 if no variant fails.
+
+    - `triage variants recipes/triton-delta-rule.yaml -t 3.2.0`
+
+    - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary chip=gfx942,gfx1100`
+    """
+    from triage.remedy.variants import compare_variants, neighbourhood, varied
+    from triage.report.variants import variants_document
+
+    cases = chosen.load_all()
+    about = one_case(cases, chosen.case) if chosen.case or vary else None
+    if vary and about:
+        compared = varied(about, dict(map(_axis, vary)))
+        about = compared[0] if chosen.case else None  # the case's own values come first
+    elif len(cases) == 1:
+        raise BadInput(f"{chosen.recipe} has no matrix; name a key to vary, such as --vary chip=A,B")
+    else:
+        compared = neighbourhood(about or cases[0], cases)
+    with compiling.open(*compared) as runner:
+        ref = runner.registry.resolve(toolchain, compared[0].compiler)
+        found = compare_variants(runner, compared, ref, about)
+    write_report(output, found, variants_document)
+    if found.failure is not None:
+        return Exit.OK
+    return exit_without_answer(variant.cause for variant in found.results if variant.cause)
+
+
+def _axis(word: str) -> tuple[str, tuple[str, ...]]:
+    key, _, values = word.partition("=")
+    chosen = tuple(value.strip() for value in values.split(",") if value.strip())
+    if not key or not chosen:
+        raise BadInput(f"--vary {word}: expected KEY=VALUE,VALUE")
+    return key.strip(), chosen

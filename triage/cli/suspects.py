@@ -12,7 +12,8 @@ from triage.bisect.result import RankedChanges, ReleaseBranch
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import CaseOption, ProjectOption, format_option
+from triage.cli.options import FormatOption, OneCaseOption, ProjectOption
+from triage.cli.screen import AppContext
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.engine import Engine
 from triage.model.case import Case, Input, InputKind, Target
@@ -31,7 +32,7 @@ _RECIPES = (".yaml", ".yml")
 
 @command
 def suspects(
-    context: typer.Context,
+    app: AppContext,
     source: Annotated[
         Path,
         typer.Argument(
@@ -41,10 +42,10 @@ def suspects(
     repo: Annotated[Path, typer.Option("--repo", metavar="DIR", help="Clone of the compiler.")],
     good: Annotated[str, typer.Option(help="Known-good revision or commit.")],
     bad: Annotated[str, typer.Option(help="Known-bad revision or commit.")],
-    case: CaseOption = None,
+    case: OneCaseOption = None,
     backend: Annotated[str | None, typer.Option(help="Backend that a log is about, such as rocm.")] = None,
     project: ProjectOption = None,
-    output: Annotated[str, format_option()] = "text",
+    output: FormatOption = "text",
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
 
@@ -62,7 +63,7 @@ def suspects(
     else:
         named = (name for name in Families() if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
         chosen, failure = _from_log(source, backend, next(named, DEFAULT_FAMILY))
-    with open_runner(context.obj, [chosen]) as runner:
+    with open_runner(app, [chosen]) as runner:
         if source.suffix in _RECIPES:
             failure = _last_failure(runner, chosen)
         request = BisectRequest(runner, chosen, repo, project)

@@ -73,7 +73,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks that a page folds under a summary."""
+    """Blocks that a page folds under a summary, and that a terminal shows with --verbose."""
 
     summary: str
     blocks: Sequence[Block]

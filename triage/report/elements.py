@@ -9,7 +9,7 @@ from pathlib import Path
 from triage.compilers.registry import Families
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
-from triage.report.document import Block, Code, Facts, Inline, Paragraph, Span, Style
+from triage.report.document import Block, Code, Details, Facts, Inline, Paragraph, Span, Style
 from triage.toolchains.home import home_path
 
 STYLES: dict[Status, Style] = {
@@ -82,7 +82,7 @@ def _quantity(name: str, value: str | int) -> str:
 
 
 def failure_blocks(failure: Failure, source: Path | None = None, compiler: str | None = None, place: str = "") -> list[Block]:
-    """Return one failure in one line, then only what the line lacks, what helps, and the source line it points at.
+    """Return one failure in one line, what the line lacks, what helps, the source line it points at, and folded all details.
 
     Args:
         failure: The failure.
@@ -97,7 +97,9 @@ def failure_blocks(failure: Failure, source: Path | None = None, compiler: str |
     blocks: list[Block] = [Paragraph([Span(failure.failure_class, "bad"), f"  {headline_text(failure, 400)}"])]
     blocks += [Facts(facts)] if facts else []
     excerpt = _source_excerpt(failure, source)
-    return [*blocks, Code(excerpt)] if excerpt else blocks
+    known = {"signature": failure.signature, "location": failure.location, **failure.details}
+    rows = [(name.replace("_", " "), Span(str(value), "code")) for name, value in known.items() if value is not None]
+    return [*blocks, *([Code(excerpt)] if excerpt else []), Details("Details", [Facts(rows)])]
 
 
 def _source_excerpt(failure: Failure, source: Path | None) -> str | None:

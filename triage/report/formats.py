@@ -22,6 +22,9 @@ FORMATS: Mapping[str, str] = {
     "html": "triage.report.html:html_text",
 }
 
+VERBOSE = "verbose"
+"""Instead of `text`: shows what the terminal otherwise folds away."""
+
 
 def json_text(result: object, document: Document) -> str:  # noqa: ARG001 - a format gets both
     """Return a result as indented JSON. A CI job that prints it finds no command of its own in a text."""
@@ -36,10 +39,10 @@ def rendered(name: str, result: R, document: Callable[[R], Document], **more: Ca
 
 def write_report(name: str, result: R, document: Callable[[R], Document], **more: Callable[[R], str]) -> None:
     """Write a result to stdout: text in the colours and the width of the terminal, others as `rendered` returns them."""
-    if name == "text":
+    if name in ("text", VERBOSE):
         from triage.report.terminal import write  # slow to import
 
-        write(document(result), sys.stdout)
+        write(document(result), sys.stdout, details=name == VERBOSE)
     else:
         sys.stdout.write(rendered(name, result, document, **more))
 

@@ -37,9 +37,9 @@ def console_for(stream: IO[str]) -> Console:
     return PrintableConsole(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False, markup=False)
 
 
-def write(document: doc.Document, stream: IO[str]) -> None:
-    """Write a document without its title: the command that was typed says it."""
-    write_blocks(_rendered(document.blocks, console_for(stream).width), stream)
+def write(document: doc.Document, stream: IO[str], *, details: bool = False) -> None:
+    """Write a document without its title: the command that was typed says it. details: show what pages fold."""
+    write_blocks(_rendered(document.blocks, console_for(stream).width, details=details), stream)
 
 
 def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
@@ -71,7 +71,7 @@ def inline(shown: doc.Inline, *, addresses: bool = True) -> Text:
     return line
 
 
-def _rendered(blocks: Sequence[doc.Block], width: int) -> Iterable[RenderableType]:
+def _rendered(blocks: Sequence[doc.Block], width: int, *, details: bool) -> Iterable[RenderableType]:
     for number, block in enumerate(blocks):
         match block:
             case doc.Heading(shown):
@@ -90,9 +90,9 @@ def _rendered(blocks: Sequence[doc.Block], width: int) -> Iterable[RenderableTyp
                 yield from _table(table, width)
             case doc.Code(shown):
                 yield Text("\n".join(f"    {line}" for line in shown.strip("\n").split("\n")))  # no line is cut in a pipe
-            case doc.Details(summary, inner):
+            case doc.Details(summary, inner) if details:
                 yield Text(summary, style="dim")
-                yield from _rendered(inner, width)
+                yield from _rendered(inner, width, details=True)
 
 
 def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:

@@ -1,0 +1,144 @@
+"""Start a recipe from an input file, a command line, or a text with both: an issue, a gist or a log."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from triage.classify import classify_log, packaged_rules
+from triage.compilers.parts import RecipeFromInput, TextExcerpt
+from triage.compilers.registry import DEFAULT_FAMILY, family_named, recipe_families, recipe_starters
+from triage.model.case import Target
+from triage.model.errors import BadInput
+from triage.recipes.family import RecipeStart
+
+_VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
+_NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
+_REPORTED = 3  # revisions of a text that count
+_LONGEST = 160  # characters of an excerpt in a message
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecipe:
+    """The recipe that a user asks for."""
+
+    path: Path
+    source: Path | None
+    """The program, instead of one that a text or a command line names."""
+    backend: str | None
+    chip: str | None
+    kernel: str | None
+
+    def from_command(self, words: Sequence[str]) -> RecipeStart:
+        """Start from the command line of a compiler."""
+        start = _first(lambda starter: starter.from_command(words, self.backend, self.source))
+        if start is None:
+            raise BadInput(f"no compiler family reads command lines of {words[0]}; name the model with --input")
+        _check_file(start.input)
+        if recipe_families()[start.family].kind_of(start.input.suffix) is None:  # a compiler reads a file of any name
+            return replace(start, input=self.path.with_suffix(".mlir"), copied=start.input.read_text("utf-8", "replace"))
+        return start
+
+    def from_file(self, source: Path) -> RecipeStart:
+        """Start from an input file, by the first family that understands it."""
+        _check_file(source)
+        start = _first(lambda starter: starter.from_source(self.path, source, self.backend, self.chip, self.kernel))
+        if start is None:
+            raise BadInput(f"{source} has no kernel; --kernel names one in a Python file")
+        return start
+
+    def from_text(self, text: str, name: str, block: int | None, line: int | None) -> tuple[RecipeStart, list[str]]:
+        """Start from a program and a command line of a text, and return the revisions that it reports about.
+
+        Args:
+            text: The text.
+            name: What messages call it.
+            block: The number of the program to use.
+            line: The number of the command line to use.
+
+        Raises:
+            BadInput: The text has no program, several, or one that was cut.
+        """
+        # The text is about the default family if its compiler is called, else about the first that finds anything.
+        found = {family: starter.read_text(text) for family, starter in recipe_starters().items()}
+        others = (family for family, pasted in found.items() if pasted.programs or pasted.commands)
+        family = DEFAULT_FAMILY if found[DEFAULT_FAMILY].commands else next(others, DEFAULT_FAMILY)
+        pasted = found[family]
+        program = None if self.source else _chosen("program", pasted.programs, block, "--block")
+        if self.source is None and program is None:
+            raise BadInput(f"{name} contains no program; name it with --input")
+        if program and program.lacks:
+            raise BadInput(
+                f"the program in line {program.line} of {name} was cut: {program.lacks}. Name a whole one with --input"
+            )
+        call = _chosen("command line", pasted.commands, line, "--line")
+        place = self.path.with_suffix(".mlir")
+        if call:
+            start = _first(lambda starter: starter.from_command([call.text], self.backend, self.source or place))
+            assert start is not None  # a family found this command line
+            if program and start.family != DEFAULT_FAMILY and "define " in program.text:
+                start = replace(start, input=self.path.with_suffix(".ll"))
+            start = replace(start, copied=program.text if program else None)
+        elif program is None:
+            start = self.from_file(self.source or place)
+        elif family != DEFAULT_FAMILY:
+            start = self._from_kernel(family, program)
+        elif self.backend is None:
+            raise BadInput(f"{name} contains no command line of a compiler; name what to compile for with --backend")
+        else:
+            start = RecipeStart(DEFAULT_FAMILY, place, Target(self.backend), copied=program.text)
+        versions, rules = _versions(text, family), packaged_rules()
+        failures = [failure.failure_class for failure in classify_log(BytesIO(text.encode("utf-8", "replace")), rules)]
+        failure = [name for name in failures if name in {rule.name for rule in rules}][:1]
+        notes = [*start.notes, *(f"The text also runs: {run}" for run in pasted.runs)]
+        notes += [f"Reported for {', '.join(versions)}."] if versions else []
+        notes += [f"Reported failure: {name}. `triage run` says xfail when it reproduces." for name in failure]
+        return replace(start, notes=tuple(notes), expect=tuple(failure)), versions
+
+    def _from_kernel(self, family: str, program: TextExcerpt) -> RecipeStart:
+        place = self.path.with_suffix(".py")
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / place.name
+            file.write_text(program.text, "utf-8")
+            start = recipe_starters()[family].from_source(self.path, file, self.backend, self.chip, self.kernel)
+        if start is None:
+            raise BadInput(f"the program in line {program.line} has no kernel; name one with --kernel")
+        return start if start.copied is not None else replace(start, input=place, copied=program.text)
+
+
+def _first(make: Callable[[RecipeFromInput], RecipeStart | None]) -> RecipeStart | None:
+    return next(filter(None, map(make, recipe_starters().values())), None)
+
+
+def _check_file(path: Path) -> None:
+    if not os.path.isfile(path):  # noqa: PTH113 - false for a name that is too long
+        raise BadInput(f"there is no input {path}")
+
+
+def _versions(text: str, name: str) -> list[str]:
+    """Return the revisions of the compiler that a text names, those under the issue form's heading first."""
+    family = family_named(name)
+    heading = re.escape(family.issue_form.version)
+    section = re.search(rf"(?ims)^#+ *{heading} *\n(.*?)(?=^#|\Z)", text)
+    versions = re.findall(rf"(?m)^[ \t]*{_VERSION}[ \t]*$", section[1]) if section else []
+    names = "|".join(re.escape(name) for name in (family.distribution, *family.recipe.nicknames, family.name) if name)
+    versions += re.findall(rf"(?i)\b(?:{names})\b[^\n\d]{{0,40}}?(?<![\d.]){_VERSION}", text)
+    return list(dict.fromkeys(_NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions))[:_REPORTED]
+
+
+def _chosen(noun: str, excerpts: Sequence[TextExcerpt], number: int | None, option: str) -> TextExcerpt | None:
+    """Return the excerpt that is meant. BadInput if there are several and none was chosen, or if there is no such number."""
+    count = f"{len(excerpts)} {noun}{'' if len(excerpts) == 1 else 's'}"
+    if number is not None and number > len(excerpts):
+        raise BadInput(f"there is no {noun} {number}: the text has {count}")
+    if len(excerpts) > 1 and number is None:
+        choices = [
+            f"  {index}  line {each.line}: {' '.join(each.text.split())[:_LONGEST]}" for index, each in enumerate(excerpts, 1)
+        ]
+        raise BadInput("\n".join([f"the text has {count}; choose one with {option} N:", *choices]))
+    return excerpts[(number or 1) - 1] if excerpts else None
