@@ -8,19 +8,14 @@ from math import inf
 import pytest
 
 from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed, fixed_by
-from triage.classify.rules import GiveFlag, LeastValue
+from triage.classify.rules import LeastValue
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
-from triage.remedy.change import CaseChange, ChangeStep
+from triage.remedy.change import CaseChange
 from triage.remedy.result import Remedies, check_of
 from triage.remedy.search import Trials, search, with_smallest_value
 from triage.remedy.workflow import RemedyRequest, find_remedies
-
-
-def single(step: ChangeStep) -> CaseChange:
-    return CaseChange((step,))
-
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
@@ -103,11 +98,11 @@ def trials(runner: FlagRunner, budget: int = 60) -> Trials:
 
 def test_candidates_after_the_deadline_are_not_tried() -> None:
     runner = FlagRunner(lambda flags, name: failed())
-    first, second = [single(GiveFlag("--a"))], [single(GiveFlag(f"--b{number}")) for number in range(9)]
+    first, second = [CaseChange(("--a",))], [CaseChange((f"--b{number}",)) for number in range(9)]
     search(in_time := replace(trials(runner), deadline=inf), first, second)
-    assert (in_time.tried, in_time.is_out_of_time) == (10, False)
+    assert (len(in_time.probes), in_time.is_out_of_time) == (10, False)
     search(late := replace(trials(runner), deadline=-inf), first, second)
-    assert (late.tried, late.is_out_of_time) == (0, True)
+    assert (len(late.probes), late.is_out_of_time) == (0, True)
     request = RemedyRequest(a_case(), a_place(), seconds=0.0)
     answer = find_remedies(runner, request)  # type: ignore[arg-type]
     assert (answer.tried, answer.is_out_of_time) == (0, True)
@@ -121,7 +116,7 @@ def test_the_smallest_value_is_found(needed: int, jobs: int) -> None:
         return Compiled() if int(text.partition("=")[2]) >= needed else failed()
 
     runner = FlagRunner(behaviour, jobs=jobs)
-    largest = CaseChange((GiveFlag("--limit=65536"),), LeastValue("limit", 32, 65536))
+    largest = CaseChange(("--limit=65536",), limit=LeastValue("limit", 32, 65536))
     change, probe, seen_to_fail = with_smallest_value(trials(runner), largest, runner.probe(a_case("--limit=65536"), a_place()))
     assert change.flags == (f"--limit={needed}",)
     assert isinstance(probe.outcome, Compiled)

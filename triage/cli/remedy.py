@@ -37,7 +37,7 @@ def remedy(
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
-    Known remedies of the failure class are tried first, then the compiler's own options near the failure, alone and in pairs.
+    Known remedies of the failure class are tried first, then the compiler's own options near the failure.
     Flags that are meant for the compiler's own tests come last and do not end the search. All remedies are reported, the best
     first, and checked on --good and on the newest release. Exit 3 if none is found.
 

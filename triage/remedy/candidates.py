@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import assert_never
+from dataclasses import dataclass, field, replace
 
 from triage.classify.rules import (
     DeclareDevices,
@@ -23,29 +22,26 @@ from triage.model.case import Case
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import flag_applies
-from triage.remedy.change import CaseChange, ChangeStep, Neighbour, ReplaceFlags, RewrittenInput, SetOption, is_for_tests
+from triage.remedy.change import CaseChange, is_for_tests
 from triage.remedy.variants import differences
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What candidates depend on.
-
-    Attributes:
-        devices: The devices that the program refers to.
-        siblings: The cases of the same recipe.
-        rewritten: Rewritten inputs by the name of the rewrite.
-        good: A compiler that does not fail; options that it lacks are tried first.
-    """
+    """What candidates depend on."""
 
     case: Case
     failures: Sequence[Failure]
     toolchain: Toolchain
     hints: RemedyHints | None = None
     devices: frozenset[str] = frozenset()
+    """The devices that the program refers to."""
     siblings: Sequence[Case] = ()
-    rewritten: Mapping[str, RewrittenInput] = field(default_factory=dict)
+    """The cases of the same recipe."""
+    rewritten: Mapping[str, CaseChange] = field(default_factory=dict)
+    """Name of a rewrite -> the rewritten input."""
     good: Toolchain | None = None
+    """A compiler that does not fail; options that it lacks are tried first."""
 
     def flags(self) -> tuple[str, ...]:
         """Return the recipe's own flags for this version."""
@@ -67,20 +63,16 @@ def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
 
     Flags that are meant for the compiler's own tests come last.
     """
+    found: list[CaseChange] = []
+    for failure in situation.failures:
+        for candidate in candidates_of_class(situation.case, failure):
+            found += _changes(candidate, situation, failure)
     own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
-    dropped = (_single(DropFlag(name)) for name in own if "target" not in name)
-    neighbours = (
-        _single(Neighbour(sibling, differs))
-        for sibling in situation.siblings
-        if len(differs := differences(situation.case, sibling)) == 1
-    )
-    known = (
-        change
-        for failure in situation.failures
-        for candidate in candidates_of_class(situation.case, failure)
-        for change in _changes(candidate, situation, failure)
-    )
-    return _distinct(sorted([*known, *dropped, *neighbours], key=lambda change: change.for_tests))
+    found += [CaseChange(dropped=(name,)) for name in own if "target" not in name]
+    for sibling in situation.siblings:
+        if len(differs := differences(situation.case, sibling)) == 1:
+            found.append(CaseChange(neighbour=sibling, rewrite=f"{differs[0][0]}={differs[0][1]}"))
+    return _distinct(sorted(found, key=lambda change: change.for_tests))
 
 
 def second_tier(situation: Situation) -> tuple[CaseChange, ...]:
@@ -99,71 +91,59 @@ def candidates_of_class(case: Case, failure: Failure) -> tuple[RemedyCandidate, 
 
 
 def _changes(candidate: RemedyCandidate, situation: Situation, failure: Failure) -> Iterator[CaseChange]:
+    why = candidate.why
     match candidate:
         case GiveFlag(text):
             if situation.accepts(flag_name(text)) and text not in situation.flags():
-                yield _single(candidate)
+                yield CaseChange((text,), why=why, checks_less=candidate.checks_less, recomputes=candidate.recomputes)
         case DropFlag(name):
             if flag_name(name) in map(flag_name, situation.flags()):
-                yield _single(candidate)
+                yield CaseChange(dropped=(name,), why=why)
         case LeastValue(name):
             if situation.accepts(name):
-                yield CaseChange((GiveFlag(f"--{name}={candidate.upto}", candidate.why),), candidate)
-        case DeclareDevices(why):
-            yield from _declarations(situation, failure, why)
-        case LaunchOption(name, values, why):
-            if kernel := kernel_of(situation.case):
-                yield from (_single(SetOption(name, value, why)) for value in values if kernel.options.get(name) != value)
-        case RewriteInput(name, why):
-            if (rewritten := situation.rewritten.get(name)) is not None:
-                yield _single(RewrittenInput(rewritten.path, rewritten.change, rewritten.caveat, why))
-        case _:
-            assert_never(candidate)
-
-
-def _declarations(situation: Situation, failure: Failure, why: str) -> Iterator[CaseChange]:
-    device = failure.details.get("device")
-    devices = situation.devices | ({device} if isinstance(device, str) else frozenset())
-    if situation.hints and (flags := situation.hints.declaring(situation.case, devices)) is not None:
-        yield _single(ReplaceFlags(flags, why))
+                yield CaseChange((f"--{name}={candidate.upto}",), why=why, limit=candidate)
+        case DeclareDevices():
+            named = [device for device in (failure.details.get("device"),) if isinstance(device, str)]
+            declaring = situation.hints.declaring(situation.case, {*situation.devices, *named}) if situation.hints else None
+            if declaring is not None:
+                yield CaseChange(declaring, why=why)
+        case LaunchOption(name, values):
+            kernel = kernel_of(situation.case)
+            other = [value for value in values if kernel and kernel.options.get(name) != value]
+            yield from (CaseChange(options={name: value}, why=why) for value in other)
+        case RewriteInput(name):
+            if name in situation.rewritten:
+                yield replace(situation.rewritten[name], why=why)
 
 
 def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChange]:
-    known, good = situation.toolchain.capabilities, situation.good
+    known, good, backend = situation.toolchain.capabilities, situation.good, situation.case.target.backend
     new = known.flags - good.capabilities.flags if good else frozenset()
     phase = situation.failures[0].phase or situation.case.phase or catalog.code_phase
-    prefixes = catalog.prefixes(phase, situation.case.target.backend)
+    prefixes = catalog.prefixes(phase, backend)
 
     def rank(name: str) -> tuple[bool, bool, int, str]:
-        return (
-            is_for_tests(name),
-            name not in new,
-            next(index for index, prefix in enumerate(prefixes) if name.startswith(prefix)),
-            name,
-        )
+        nearest = next(index for index, prefix in enumerate(prefixes) if name.startswith(prefix))
+        return is_for_tests(name), name not in new, nearest, name
 
     eligible = [
         name
         for name in (*known.switches, *known.choices)
-        if name.startswith(prefixes)
-        and not catalog.is_foreign(name, situation.case.target.backend)
-        and not any(word in name for word in catalog.never)
+        if name.startswith(prefixes) and not catalog.is_foreign(name, backend) and not _contains(name, catalog.never)
     ]
     for name in sorted(eligible, key=rank):
         why = f"an option that {good.revision.name} does not have" if good and name in new else ""
-        only_true = any(word in name for word in catalog.only_true)
-        values = known.choices.get(name) or (("true",) if only_true else ("false", "true"))
+        values = known.choices.get(name) or (("true",) if _contains(name, catalog.only_true) else ("false", "true"))
         yield from (_option(f"--{name}={value}", catalog, why) for value in values)
 
 
 def _option(text: str, catalog: OptionCatalog, why: str = "") -> CaseChange:
-    recomputes = any(word in text for word in catalog.recomputes)
-    why = why or ("changes the types of computations" if recomputes else "")
-    return _single(GiveFlag(text, why, recomputes=recomputes))
+    recomputes = _contains(text, catalog.recomputes)
+    return CaseChange((text,), why=why or ("changes the types of computations" if recomputes else ""), recomputes=recomputes)
 
 
-def _single(step: ChangeStep) -> CaseChange:
-    return CaseChange((step,))
+def _contains(text: str, words: Iterable[str]) -> bool:
+    return any(word in text for word in words)
 
 
 def _distinct(changes: Iterable[CaseChange]) -> tuple[CaseChange, ...]:

@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
+from triage.remedy.change import change_text
 
 COST_METRICS: Mapping[str, tuple[str, str]] = {
     "dispatches": ("dispatches", ""),
@@ -59,18 +60,14 @@ class Remedy:
     @property
     def text(self) -> str:
         """The change in readable form."""
-        dropped = (f"without {name}" for name in self.dropped_flags)
-        return " ".join([*self.flags, *dropped, *([self.input_change] if self.input_change else [])])
+        return change_text(self.flags, self.dropped_flags, self.input_change)
 
 
 @dataclass(frozen=True, slots=True)
 class Promising:
     """A change that leads to another failure."""
 
-    flags: tuple[str, ...]
-    dropped_flags: tuple[str, ...]
-    input_change: str | None
-    input: str | None
+    change: str
     failure: Failure
 
 

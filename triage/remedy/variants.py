@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations, product
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from triage.compilers.base import Constant, kernel_of
+from triage.compilers.base import kernel_of
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_class
 from triage.execution.task import ProbeJob
@@ -91,71 +91,57 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
     Raises:
         BadInput: A key is unknown or ambiguous, or there are more than `MAX_CASES` combinations.
     """
-    knobs = _knobs(case)
-    resolved = {key: _resolved(case, key, knobs) for key in axes}
-    full = {key: list(dict.fromkeys([*knobs[resolved[key]], *values])) for key, values in axes.items()}
-    choices = [tuple(zip(full, values, strict=True)) for values in product(*full.values())]
+    target, kernel = case.target, kernel_of(case)
+    sections: dict[str, Mapping[str, object]] = {"args": dict(case.input.args)}
+    sections |= {"options": kernel.options, "constexprs": kernel.constexprs} if kernel else {}
+    sections["target"] = {"backend": target.backend, "chip": target.chip, "devices": target.devices}
+    known = {(section, name): value for section, values in sections.items() for name, value in values.items()}
+    keys = {key: _resolved(case, key, known) for key in axes}
+    full = {
+        key: list(dict.fromkeys([*([] if known[keys[key]] is None else [str(known[keys[key]])]), *values]))
+        for key, values in axes.items()
+    }
+    choices = [dict(zip(full, values, strict=True)) for values in product(*full.values())]
     if len(choices) > MAX_CASES:
         raise BadInput(f"{len(choices)} combinations exceed the limit of {MAX_CASES}; vary fewer values")
     cases = []
     for choice in choices:
-        variant, matrix = case, {**dict(case.matrix), **dict(choice)}
-        for key, value in choice:
-            variant = _with_value(variant, resolved[key], value)
+        variant, matrix = case, {**dict(case.matrix), **choice}
+        for key, value in choice.items():
+            variant = _with_value(variant, *keys[key], value)
         name = f"{case.recipe}[{','.join(f'{key}={value}' for key, value in matrix.items())}]"
         cases.append(replace(variant, name=name, matrix=tuple(matrix.items())))
     return tuple(cases)
 
 
-def _with_value(case: Case, knob: str, value: str) -> Case:
-    section, _, name = knob.partition(".")
-    kernel = kernel_of(case)
-    match section:
-        case "args":
-            args = tuple((key, value if key == name else old) for key, old in case.input.args)
-            return replace(case, input=replace(case.input, args=args))
-        case "options" if kernel:
-            return replace(case, spec=replace(kernel, options={**kernel.options, name: _constant(value)}))
-        case "constexprs" if kernel:
-            return replace(case, spec=replace(kernel, constexprs={**kernel.constexprs, name: _constant(value)}))
-    match name:
-        case "backend":
-            return replace(case, target=replace(case.target, backend=value))
-        case "chip":
-            return replace(case, target=replace(case.target, chip=value))
-        case _:
-            if not value.isdecimal() or int(value) < 1:
-                raise BadInput(f"devices={value}: the number of devices must be at least 1")
-            return replace(case, target=replace(case.target, devices=int(value)))
-
-
-def _knobs(case: Case) -> dict[str, tuple[str, ...]]:
-    """Map the full name of everything that can be varied to its value, if any."""
-    target = {"backend": case.target.backend, "chip": case.target.chip, "devices": case.target.devices}
-    kernel = kernel_of(case)
-    specialised = {"options": kernel.options, "constexprs": kernel.constexprs} if kernel else {}
-    sections = {"args": dict(case.input.args), **specialised, "target": target}
-    return {
-        f"{section}.{name}": () if value is None else (str(value),)
-        for section, values in sections.items()
-        for name, value in values.items()
-    }
-
-
-def _resolved(case: Case, key: str, knobs: Collection[str]) -> str:
-    matching = [knob for knob in knobs if key in (knob, knob.partition(".")[2])]
+def _resolved(case: Case, key: str, known: Collection[tuple[str, str]]) -> tuple[str, str]:
+    matching = [(section, name) for section, name in known if key in (name, f"{section}.{name}")]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise BadInput(f"{key!r} is ambiguous in {case.name}: write {' or '.join(matching)}")
-    raise BadInput(f"{case.name} has no key {key!r} to vary; it has: {', '.join(knobs)}")
+        raise BadInput(f"{key!r} is ambiguous in {case.name}: write {' or '.join(map('.'.join, matching))}")
+    raise BadInput(f"{case.name} has no key {key!r} to vary; it has: {', '.join(map('.'.join, known))}")
 
 
-def _constant(text: str) -> Constant:
-    """Return a value as a recipe's YAML reads it."""
-    if text in ("true", "false"):
-        return text == "true"
-    return int(text) if text.lstrip("-").isdecimal() else text
+def _with_value(case: Case, section: str, name: str, text: str) -> Case:
+    if section == "args":
+        args = tuple((key, text if key == name else old) for key, old in case.input.args)
+        return replace(case, input=replace(case.input, args=args))
+    value: Any = text
+    if section == "target":
+        if name == "devices":
+            if not text.isdecimal() or int(text) < 1:
+                raise BadInput(f"devices={text}: the number of devices must be at least 1")
+            value = int(text)
+        return replace(case, target=replace(case.target, **{name: value}))
+    if text in ("true", "false"):  # as YAML reads it
+        value = text == "true"
+    elif text.lstrip("-").isdecimal():
+        value = int(text)
+    kernel = kernel_of(case)
+    assert kernel is not None
+    specialised: Any = {section: {**getattr(kernel, section), name: value}}
+    return replace(case, spec=replace(kernel, **specialised))
 
 
 def compare_variants(runner: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None) -> Variants:

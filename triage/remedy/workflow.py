@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf, log2
 
 from triage.classify.rules import RewriteInput
+from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
@@ -16,7 +17,7 @@ from triage.model.case import Case
 from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.remedy.candidates import Situation, candidates_of_class, first_tier, second_tier
-from triage.remedy.change import CaseChange, Neighbour, RewrittenInput, SetOption, contradict
+from triage.remedy.change import CaseChange
 from triage.remedy.result import COST_METRICS, Promising, Remedies, Remedy, RemedyCheck, check_of, cost_of
 from triage.remedy.rewrites import rewritten_inputs
 from triage.remedy.search import Trials, search, with_smallest_value
@@ -45,12 +46,13 @@ class RemedyRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
-    """A change that makes the case compile. smallest: the next smaller value fails."""
+class WorkingChange:
+    """A change that makes the case compile."""
 
     change: CaseChange
     probe: Probe
     smallest: bool = False
+    """Whether the next smaller value fails."""
     checks: tuple[RemedyCheck, ...] = ()
 
 
@@ -65,36 +67,32 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
     failures = _failures(failing)
     if isinstance(failures, Remedies):
         return failures
-    situation = situation_of(runner, request, failures)
+    first, second = _tiers(runner, request, failures)
     deadline = None if request.seconds is None else began + request.seconds
     trials = Trials(runner, request.case, request.bad, failures[0], request.budget, deadline, failing.measured.seconds)
     trials.exhaustive = request.exhaustive
-    first, second = first_tier(situation), second_tier(situation)
     search(trials, first, second)
     is_out_of_time = trials.is_out_of_time
     working = [
-        Working(*with_smallest_value(trials, change, probe)) if change.limit else Working(change, probe)
+        WorkingChange(*with_smallest_value(trials, change, probe)) if change.limit else WorkingChange(change, probe)
         for change, probe in trials.working
     ]
     others, notes = _other_toolchains(runner, request)
     checked = ranked(_checked(runner, request, ranked(working), others))
-    known = {change.text for change in (*first, *second)}
-    left = 0 if trials.solved and not trials.exhaustive else len(known - trials.probes.keys())
+    left = 0 if trials.is_over else len({change.text for change in (*first, *second)} - trials.probes.keys())
+    tried = len(trials.probes)
     does = "return the expected results" if request.case.run else "compile"
     goal = "fast enough" if failures[0].failure_class == "metric" else does
     more = f"; {left} more exceed the budget (--budget)" if left else ""
     return Remedies(
         case=request.case.name,
         toolchain=failing.revision,
-        reason=None if checked else f"None of {trials.tried} candidates makes it {goal}{more}.",
+        reason=None if checked else f"None of {tried} candidates makes it {goal}{more}.",
         failure=failures[0],
-        remedies=tuple(map(remedy_of, _distinct(checked))),
-        tried=trials.tried,
+        remedies=tuple(map(_remedy, _distinct(checked))),
+        tried=tried,
         left=left,
-        promising=tuple(
-            Promising(change.flags, change.dropped, change.input_change, _input_path(change), failure)
-            for change, failure in trials.promising
-        ),
+        promising=tuple(Promising(change.text, failure) for change, failure in trials.promising),
         notes=tuple(notes),
         is_out_of_time=is_out_of_time,
     )
@@ -105,77 +103,12 @@ def planned_changes(runner: Engine, request: RemedyRequest) -> Remedies | tuple[
     failures = _failures(runner.probe(request.case, request.bad))
     if isinstance(failures, Remedies):
         return failures
-    situation = situation_of(runner, request, failures)
-    changes = {change.text: change for change in (*first_tier(situation), *second_tier(situation))}
-    return tuple(changes.values())[: request.budget]
-
-
-def _distinct(found: Sequence[Working]) -> list[Working]:
-    """Leave out a change of the same flag with the same result, such as `--x=false` next to leaving `--x` out."""
-    kept: list[Working] = []
-    for one in found:
-        alike = (other for other in kept if contradict(one.change, other.change))
-        if not any(_result_of(one) and _result_of(one) == _result_of(other) for other in alike):
-            kept.append(one)
-    return kept
-
-
-def _result_of(found: Working) -> list[float]:
-    metrics = found.probe.measured.metrics
-    return [metrics[name] for name in (*COST_METRICS, "artifact_bytes") if name in metrics]
-
-
-def remedy_of(found: Working) -> Remedy:
-    """Return what is printed and stored of a change that works."""
-    change, probe = found.change, found.probe
-    return Remedy(
-        flags=change.flags,
-        dropped_flags=change.dropped,
-        input_change=change.input_change,
-        input=_input_path(change),
-        verified_on=(probe.revision, *(check.revision for check in found.checks if check.cost_with is not None)),
-        breaks=tuple(check.revision for check in found.checks if check.breaks),
-        explanation=_explanation(found),
-        smallest=found.smallest,
-        only_silences_a_check=change.checks_less,
-        computes_in_other_types=change.recomputes,
-        cost=cost_of(probe),
-        checks=found.checks,
-    )
-
-
-def _explanation(found: Working) -> str:
-    """A few sentences: what the remedy does, how certain that is, and what it breaks."""
-    change, probe = found.change, found.probe
-    parts = [f"{change.why[:1].upper()}{change.why[1:]}."] if change.why else []
-    if found.smallest:
-        parts.append("The next smaller value fails.")
-    for step in change.steps:
-        match step:
-            case Neighbour():
-                parts.append("This is a different program.")
-            case SetOption():
-                parts.append("The kernel must be launched with this option.")
-            case RewrittenInput(path, caveat=caveat):
-                parts += [caveat] if caveat else []
-                parts.append(f"The changed program is {path}.")
-    if change.recomputes:
-        parts.append("It computes in other types, so results change.")
-    if isinstance(probe.outcome, Compiled) and probe.outcome.warnings:
-        parts.append(f"The compiler still warns: {probe.outcome.warnings[0].headline}.")
-    for check in found.checks:
-        if check.breaks:
-            parts.append(f"It breaks {check.revision.name}, where the case compiles without it and {check.with_}.")
-    if not found.checks:
-        parts.append("It was not tried on another compiler.")
-    return " ".join(parts)
-
-
-def _input_path(change: CaseChange) -> str | None:
-    return next((str(step.path) for step in change.steps if isinstance(step, RewrittenInput)), None)
+    first, second = _tiers(runner, request, failures)
+    return tuple({change.text: change for change in (*first, *second)}.values())[: request.budget]
 
 
 def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
+    """Return the failures of the case, or the answer if there is nothing to remedy."""
     match probe.outcome:
         case Compiled():
             does = "computes what it must" if probe.case.run else "compiles"
@@ -188,15 +121,15 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
             return Remedies(probe.case.name, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
 
 
-def situation_of(runner: Engine, request: RemedyRequest, failures: Sequence[Failure]) -> Situation:
-    """Collect what candidates depend on; this rewrites the input as the rules of the failures' classes ask."""
-    case = request.case
-    toolchain = runner.registry.obtain(request.bad)
-    prepared = runner.planner.input_of(case, toolchain)
-    hints = family_of(case).remedies
+def _tiers(
+    runner: Engine, request: RemedyRequest, failures: Sequence[Failure]
+) -> tuple[Sequence[CaseChange], Sequence[CaseChange]]:
+    """Return the candidates of both tiers. This rewrites the input as the rules of the failures' classes ask."""
+    case, toolchain = request.case, runner.registry.obtain(request.bad)
+    prepared, hints = runner.planner.input_of(case, toolchain), family_of(case).remedies
     candidates = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
     names = dict.fromkeys(candidate.name for candidate in candidates if isinstance(candidate, RewriteInput))
-    return Situation(
+    situation = Situation(
         case,
         failures,
         toolchain,
@@ -206,40 +139,7 @@ def situation_of(runner: Engine, request: RemedyRequest, failures: Sequence[Fail
         rewritten_inputs(runner, case, toolchain, names),
         runner.registry.obtain(request.good) if request.good else None,
     )
-
-
-def _checked(
-    runner: Engine, request: RemedyRequest, remedies: Sequence[Working], others: Sequence[ToolchainRef]
-) -> list[Working]:
-    """Try the best remedies on other compilers, and measure the resources on the bad and the first other one.
-
-    Remedies that save time are measured again, and those that do not hold are left out.
-    """
-    chosen, rest = remedies[:_MAX_CHECKED], remedies[_MAX_CHECKED:]
-    cases = [remedy.change.applied(request.case) for remedy in chosen]
-    jobs = [ProbeJob(case, request.bad, footprint=True) for case in cases]
-    compared = (request.case, *cases) if chosen else ()
-    jobs += [ProbeJob(case, ref, footprint=ref is others[0]) for ref in others for case in compared]
-    probes = {(id(probe.case), probe.revision.name): probe for probe in runner.probe_all(jobs, "cost and other compilers")}
-    bad, names = request.bad.revision.name, [ref.revision.name for ref in others]
-    checked = [
-        replace(
-            remedy,
-            probe=replace(remedy.probe, measured=probes[id(case), bad].measured),
-            checks=tuple(check_of(probes[id(request.case), name], probes[id(case), name]) for name in names),
-        )
-        for remedy, case in zip(chosen, cases, strict=True)
-    ]
-    if request.untimed is None:
-        return [*checked, *rest]
-    # A time counts when both measurements say so, and only of a program that computes what it must.
-    again = request.untimed.probe_all([ProbeJob(case, request.bad) for case in cases], "results")
-    right = {id(probe.case) for probe in again if isinstance(probe.outcome, Compiled)}
-    return [
-        remedy
-        for remedy, case in zip(checked, cases, strict=True)
-        if id(case) in right and isinstance(probes[id(case), request.bad.revision.name].outcome, Compiled)
-    ]
+    return first_tier(situation), second_tier(situation)
 
 
 def _other_toolchains(runner: Engine, request: RemedyRequest) -> tuple[list[ToolchainRef], list[str]]:
@@ -253,10 +153,39 @@ def _other_toolchains(runner: Engine, request: RemedyRequest) -> tuple[list[Tool
     return list(others.values()), notes
 
 
-def ranked(found: Sequence[Working]) -> list[Working]:
+def _checked(
+    runner: Engine, request: RemedyRequest, remedies: Sequence[WorkingChange], others: Sequence[ToolchainRef]
+) -> list[WorkingChange]:
+    """Try the best remedies on other compilers, and measure the resources on the bad and the first other one.
+
+    Remedies that save time are measured again, and those that do not hold are left out.
+    """
+    chosen, rest = remedies[:_MAX_CHECKED], remedies[_MAX_CHECKED:]
+    cases = [remedy.change.applied(request.case) for remedy in chosen]
+    jobs = [ProbeJob(case, request.bad, footprint=True) for case in cases]
+    for ref in others if chosen else ():
+        jobs += [ProbeJob(case, ref, footprint=ref is others[0]) for case in (request.case, *cases)]
+    probes = {(id(probe.case), probe.revision.name): probe for probe in runner.probe_all(jobs, "cost and other compilers")}
+    right = {id(case) for case in cases}
+    if request.untimed is not None:  # a time counts only of a program that computes what it must
+        again = request.untimed.probe_all([ProbeJob(case, request.bad) for case in cases], "results")
+        right = {id(probe.case) for probe in again if isinstance(probe.outcome, Compiled)}
+        rest = []
+    checked = []
+    for remedy, case in zip(chosen, cases, strict=True):
+        measured = probes[id(case), request.bad.revision.name]
+        if id(case) in right and (request.untimed is None or isinstance(measured.outcome, Compiled)):
+            probe = replace(remedy.probe, measured=measured.measured)
+            names = [ref.revision.name for ref in others]
+            checks = tuple(check_of(probes[id(request.case), name], probes[id(case), name]) for name in names)
+            checked.append(replace(remedy, probe=probe, checks=checks))
+    return [*checked, *rest]
+
+
+def ranked(found: Sequence[WorkingChange]) -> list[WorkingChange]:
     """Sort changes: first those that break nothing elsewhere, then the mildest, then the cheapest."""
 
-    def key(one: Working) -> tuple[float, ...]:
+    def key(one: WorkingChange) -> tuple[float, ...]:
         change, measured = one.change, one.probe.measured
         return (
             sum(check.breaks for check in one.checks),
@@ -265,10 +194,58 @@ def ranked(found: Sequence[Working]) -> list[Working]:
             not change.same_program,
             change.input_change is not None,
             change.recomputes,
-            len(change.steps),
             round(log2(max(measured.cpu_seconds, 0.1))),
             *(measured.metrics.get(name, inf) for name in COST_METRICS),
             measured.metrics.get("artifact_bytes", 0.0),
         )
 
     return sorted(found, key=key)
+
+
+def _distinct(found: Sequence[WorkingChange]) -> list[WorkingChange]:
+    """Leave out a change of the same flag with the same result, such as `--x=false` next to leaving `--x` out."""
+    kept: dict[object, WorkingChange] = {}
+    for one in found:
+        names = frozenset(map(flag_name, (*one.change.flags, *one.change.dropped)))
+        metrics = one.probe.measured.metrics
+        result = tuple(metrics[name] for name in (*COST_METRICS, "artifact_bytes") if name in metrics)
+        kept.setdefault((names, result) if names and result else one.change.text, one)
+    return list(kept.values())
+
+
+def _remedy(found: WorkingChange) -> Remedy:
+    change, probe = found.change, found.probe
+    return Remedy(
+        flags=change.flags,
+        dropped_flags=change.dropped,
+        input_change=change.input_change,
+        input=str(change.program) if change.program else None,
+        verified_on=(probe.revision, *(check.revision for check in found.checks if check.cost_with is not None)),
+        breaks=tuple(check.revision for check in found.checks if check.breaks),
+        explanation=_explanation(found),
+        smallest=found.smallest,
+        only_silences_a_check=change.checks_less,
+        computes_in_other_types=change.recomputes,
+        cost=cost_of(probe),
+        checks=found.checks,
+    )
+
+
+def _explanation(found: WorkingChange) -> str:
+    """Return a few sentences: what the remedy does, how certain that is, and what it breaks."""
+    change, outcome = found.change, found.probe.outcome
+    warning = outcome.warnings[0].headline if isinstance(outcome, Compiled) and outcome.warnings else ""
+    parts = [
+        f"{change.why[:1].upper()}{change.why[1:]}." if change.why else "",
+        "The next smaller value fails." if found.smallest else "",
+        "This is a different program." if change.neighbour else "",
+        "The kernel must be launched with this option." if change.options else "",
+        change.caveat,
+        f"The changed program is {change.program}." if change.program else "",
+        "It computes in other types, so results change." if change.recomputes else "",
+        f"The compiler still warns: {warning}." if warning else "",
+    ]
+    broken = [check for check in found.checks if check.breaks]
+    parts += [f"It breaks {check.revision.name}, where the case compiles without it and {check.with_}." for check in broken]
+    parts += [] if found.checks else ["It was not tried on another compiler."]
+    return " ".join(filter(None, parts))

@@ -33,7 +33,7 @@ def remedy_document(result: Remedies) -> Document:
         blocks.append(Bullets([[Span(remedy.text, "strong"), f": {remedy.explanation}"] for remedy in explained]))
     else:
         blocks.append(Paragraph(result.reason or ""))
-        leads = [f"{_change(one.flags, one.input_change)} leads to {failure_text(one.failure)}" for one in result.promising]
+        leads = [f"{one.change} leads to {failure_text(one.failure)}" for one in result.promising]
         blocks += [Bullets(leads[:_MOST_EXPLAINED])] if leads else []
     blocks.append(Paragraph(Span(f"{plural(result.tried, 'candidate')} tried", "dim")))
     blocks += [Paragraph(Span(note, "warning")) for note in result.notes]
@@ -53,10 +53,6 @@ def _row(remedy: Remedy, metrics: Sequence[str]) -> list[Inline]:
     cells.append("{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if len(ratio) == 3 else "")
     cells.append(", ".join(revision.name for revision in remedy.verified_on))
     return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]
-
-
-def _change(flags: Sequence[str], input_change: str | None) -> str:
-    return " ".join([*flags, *([input_change] if input_change else [])])
 
 
 def planned_lines(changes: Sequence[CaseChange], commands: Iterable[str]) -> Iterator[str]:
