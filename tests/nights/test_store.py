@@ -11,10 +11,9 @@ import pytest
 from tests.nights.documents import night, nights
 from triage.cli.nights import flaky_in_nights, open_nights
 from triage.model.revision import Revision
-from triage.nightly.failures import FailureLife, failure_lives
-from triage.nightly.history import NightsHistory, load_history
+from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
-from triage.nightly.trends import find_steps
+from triage.nightly.trends import FailureLife, failure_lives, find_steps
 
 HISTORIES = {"stable": "PPPPP", "breaks": "PPFFF", "mended": "FFFPP", "flips": "PGPGP", "late": "---PU", "known": "XXXXX"}
 
@@ -31,7 +30,7 @@ def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
     store = NightStore(tmp_path)
     for record in nights(histories):
         store.add(record)
-    return load_history(store)
+    return store.history()
 
 
 def runs_of(history: NightsHistory) -> dict[str, list[tuple[int, int, bool]]]:
@@ -45,7 +44,7 @@ def test_the_same_night_is_stored_once(store: NightStore) -> None:
 
 def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(store: NightStore) -> None:
     for _ in range(2):
-        history = load_history(store)
+        history = store.history()
         runs = runs_of(history)
         assert runs["stable"] == [(0, 4, False)]
         assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
@@ -59,12 +58,12 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(store
 @pytest.mark.parametrize("name", ["nightly.json.z", "columns.z"])
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
 def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(store: NightStore, name: str, content: bytes) -> None:
-    load_history(store)
+    store.history()
     (store.path / "3" / name).write_bytes(content)
     if name == "nightly.json.z":
         (store.path / "3" / "columns.z").unlink()
     warnings: list[str] = []
-    history = load_history(NightStore(store.path.parent, warn=warnings.append))
+    history = NightStore(store.path.parent, warn=warnings.append).history()
     assert history.numbers == ((1, 2, 4, 5) if name == "nightly.json.z" else (1, 2, 3, 4, 5))
     assert len(warnings) == (name == "nightly.json.z")
 
@@ -78,7 +77,7 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(tmp_path: Pat
         assert store.add(replace(record, toolchain=Revision("path:build", "a" * 40)))
     is_flaky = flaky_in_nights()
     assert [name for name in (*letters, "unknown") if is_flaky(name)] == ["flaky"]
-    assert not load_history(store).is_unsteady("flaky", nights=2)
+    assert not store.history().is_unsteady("flaky", nights=2)
 
 
 def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
@@ -114,7 +113,7 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
     store.add(night(2, {"a": "P"}, toolchain=Revision("3.9.0", None, "2026-01-02")))
     [other] = night(3, {"a": "P"}).cases
     store.add(night(3, {}, cases=[replace(other, compiler="triton")]))
-    history = load_history(store)
+    history = store.history()
     assert [life.state for life in failure_lives(history)] == ["open"]
     assert len(history.tracks) == 3
 
@@ -123,7 +122,7 @@ def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
     store = NightStore(tmp_path)
     for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
         store.add(night(day, {"a": letter}, toolchain=Revision(name)))
-    assert [life.state for life in failure_lives(load_history(store))] == ["open"]
+    assert [life.state for life in failure_lives(store.history())] == ["open"]
 
 
 @pytest.mark.parametrize("at", [20, 60, 115])

@@ -61,10 +61,8 @@ def flaky_in_nights() -> Callable[[str], bool]:
 
     @cache
     def history() -> NightsHistory | None:
-        from triage.nightly.history import load_history
-
         try:
-            return load_history(open_nights())
+            return open_nights().history()
         except (TriageError, OSError) as error:
             print_stderr(f"earlier nights cannot be searched for flaky cases: {error}")
             return None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from math import inf
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -28,7 +27,7 @@ from triage.nightly.steps import STEPS, ClusterInWork, InvestigationSetting, NoR
 from triage.reduce.program import settings_of
 from triage.toolchains.home import disk_errors, write_whole
 
-_SLOWER = 5.0  # seconds that a case may fail later than the fastest and still represent a cluster
+_SLOWER = 5.0  # seconds that make a difference when a case is chosen
 _CLUSTERS: TypeAdapter[FailureCluster] = TypeAdapter(FailureCluster)
 _NEED_ENDS = {"narrow", "confirm", "attribute"}
 
@@ -47,7 +46,6 @@ class Investigation:
     """Those to do, in this order."""
     clusters: list[ClusterInWork] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
-    _is_over: threading.Event = field(default_factory=threading.Event)
 
     def open(self, night: Night, *, fresh: bool = False) -> None:
         """Take in the clusters of a night, with what earlier runs found out. fresh: ignore what they found."""
@@ -61,22 +59,23 @@ class Investigation:
         """Do each step of each cluster, those of new failures first, cheap steps before expensive ones; yield after each."""
         tried: set[tuple[str, str]] = set()
         self._started = time.monotonic()
-        with _limited(self.budget, self.setting.runner.stop, self._is_over):
-            while waiting := [
-                (cluster, step)
-                for cluster in self.clusters
-                for step in self.steps
-                if (cluster.record.id, step) not in tried and not _is_done(cluster, step)
-            ]:
-                cluster, step = min(waiting, key=self._urgency)
-                tried.add((cluster.record.id, step))
-                self._take(cluster, step)
-                if step == "confirm" and cluster.record.different:
-                    self._split(cluster)
-                with disk_errors("keep the investigation"):
-                    values = _CLUSTERS.dump_python(cluster.record, mode="json", by_alias=True)
-                    write_whole(cluster.path, json.dumps(values))
-                yield
+        while waiting := [
+            (cluster, step)
+            for cluster in self.clusters
+            for step in self.steps
+            if (cluster.record.id, step) not in tried and not _is_done(cluster, step)
+        ]:
+            # New failures first, then cheap steps, then fast cases.
+            cluster, step = min(
+                waiting, key=lambda it: (not it[0].is_new, self.steps.index(it[1]), self._seconds(it[0].case.name))
+            )
+            tried.add((cluster.record.id, step))
+            self._take(cluster, step)
+            if step == "confirm" and cluster.record.different:
+                self._split(cluster)
+            with disk_errors("keep the investigation"):
+                write_whole(cluster.path, _CLUSTERS.dump_json(cluster.record, by_alias=True))
+            yield
 
     def added_to(self, night: Night) -> Night:
         """Return a night with what is known of its clusters."""
@@ -88,20 +87,21 @@ class Investigation:
         known = {work.record.signature for work in self.clusters}
         clusters = [work.record for work in self.clusters]
         clusters += [cluster for cluster in night.clusters if cluster.signature not in known]
-        origins = {
-            name: [origin for origin in (cluster.culprit, cluster.fix) if origin]
-            for cluster in clusters
-            for name in (cluster.representative, *cluster.confirmed)
-        }
+        origins = {name: [cluster.culprit] for cluster in clusters if cluster.culprit for name in cluster.confirmed}
+        for cluster in clusters:
+            origins[cluster.representative or ""] = [origin for origin in (cluster.culprit, cluster.fix) if origin]
         cases = [replace(case, bisections=origins.get(case.case) or case.bisections) for case in night.cases]
         answer = InvestigationSummary(round(time.monotonic() - self._started, 1), self.budget)
         return replace(night, cases=cases, clusters=clusters, investigation=answer)
 
     def _add(self, cluster: FailureCluster, members: Sequence[CaseResult], *, fresh: bool = False) -> None:
-        runner = self.setting.runner
-        representative = self._most_suitable(members)
-        case = self.setting.run.case(representative.case)
-        toolchain, baseline = (runner.registry.obtain(ref) for ref in (self.setting.toolchain, self.setting.baseline))
+        run, runner = self.setting.run, self.setting.run.runner
+        # A regression stands for the cluster, the first that fails about as fast as any: times vary from night to night.
+        representative = min(
+            members, key=lambda it: (it.change is not CaseChangeKind.REGRESSED, self._seconds(it.case) // _SLOWER)
+        )
+        case = run.case(representative.case)
+        toolchain, baseline = (runner.registry.obtain(ref) for ref in (run.toolchain, run.baseline))
         prepared = runner.planner.input_of(case, toolchain)
         digest = prepared.digest if isinstance(prepared, Prepared) else ""
         key = (case.name, digest, settings_of(case), toolchain.identity, baseline.identity, str(self.setting.repo))
@@ -133,20 +133,30 @@ class Investigation:
 
     def _take(self, cluster: ClusterInWork, step: str) -> None:
         """Do a step, and record why it has no result where it has none."""
-        if self._is_over.is_set():
+        began, runner, is_spent = time.monotonic(), self.setting.run.runner, threading.Event()
+        rest = inf if self.budget is None else self.budget - (began - self._started)
+        if rest <= 0:
             self._note(cluster, step, "left", "the budget is spent")
             return
-        runner, began, is_spent = self.setting.runner, time.monotonic(), threading.Event()
+        # A third of what is left of the budget is for this step of all clusters, if it need not end.
+        cluster.allowance = rest / 3 / sum(not _is_done(other, step) for other in self.clusters)
+        seconds = cluster.allowance if step == "narrow" else rest
+
+        def stop() -> None:
+            is_spent.set()
+            runner.stop.set()
+
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), stop)
+        timer.daemon = True
+        timer.start()
         status, reason = "done", None
         runner.progress.note(f"{step}: {cluster.case.name}")
-        cluster.allowance = self._allowance(step)
         try:
-            with _limited(cluster.allowance if step == "narrow" else None, runner.stop, is_spent):
-                STEPS[step](self.setting, cluster)
+            STEPS[step](self.setting, cluster)
         except Interrupted:
-            if not (self._is_over.is_set() or is_spent.is_set()):
+            if not is_spent.is_set():
                 raise
-            status, reason = "left", "the budget is spent" if self._is_over.is_set() else "its share of the budget is spent"
+            status, reason = "left", "the budget is spent" if seconds == rest else "its share of the budget is spent"
         except NoResult as error:
             status, reason = error.status, str(error)
         except EnvironmentFailure as error:  # another run may succeed
@@ -157,18 +167,16 @@ class Investigation:
             raise
         except Exception as error:
             status, reason = "failed", runner.internal_error(f"the step {step} of {cluster.case.name}", error).reason
-        if not self._is_over.is_set() and (status != "done" or is_spent.is_set()):
-            runner.stop.clear()  # a search that fails sets it, to end its other compiles
+        finally:
+            timer.cancel()
+        if status != "done" or is_spent.is_set():
+            runner.stop.clear()  # a search that fails sets it, too, to end its other compiles
         self._note(cluster, step, status, reason, round(time.monotonic() - began, 2))
         if step in ("bisect", "narrow") and status == "done":
             self._group_by_culprit()
 
-    def _allowance(self, step: str) -> float | None:
-        """Return the seconds of a cluster for a step that need not end: a third of the budget's rest is for all clusters."""
-        if self.budget is None:
-            return None
-        left = max(0.0, self.budget - (time.monotonic() - self._started))
-        return left / 3 / sum(not _is_done(cluster, step) for cluster in self.clusters)
+    def _seconds(self, case: str) -> float:
+        return self.setting.run.seconds(case)
 
     def _note(self, cluster: ClusterInWork, step: str, status: str, reason: str | None, seconds: float = 0.0) -> None:
         command = self.setting.command_line(step, cluster) if status == "left" else None
@@ -185,63 +193,25 @@ class Investigation:
             same = [other.record.id for other in others if own and commit_of(other.record.culprit) == own]
             cluster.record = replace(cluster.record, same_culprit=same)
 
-    def _urgency(self, entry: tuple[ClusterInWork, str]) -> tuple[bool, int, float]:
-        """Return the order of steps: new failures first, then cheap steps, then fast cases."""
-        cluster, step = entry
-        return not cluster.is_new, list(STEPS).index(step), self.setting.run.seconds(cluster.case.name)
-
-    def _most_suitable(self, members: Sequence[CaseResult]) -> CaseResult:
-        """Return the case to represent a cluster: a regression before others, of these the first that fails about as fast as
-        any.
-
-        Times vary from night to night, and the choice decides which kept record is continued and which folder is written.
-        """
-        regressed = [case for case in members if case.change is CaseChangeKind.REGRESSED] or members
-        seconds = {case.case: self.setting.run.seconds(case.case) for case in regressed}
-        fastest = min(seconds.values())
-        return next(case for case in regressed if seconds[case.case] <= max(3 * fastest, fastest + _SLOWER))
-
-
-@contextmanager
-def _limited(seconds: float | None, *events: threading.Event) -> Iterator[None]:
-    """Set the events after so many seconds, unless the block ends before. None is no limit."""
-
-    def end() -> None:
-        for event in events:
-            event.set()
-
-    timer = threading.Timer(seconds or 0.0, end)
-    timer.daemon = True
-    if seconds is not None:
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
 
 def _is_done(cluster: ClusterInWork, step: str) -> bool:
     return any(other.step == step and other.status != "left" for other in cluster.record.steps)
 
 
 def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
-    """Return a cluster with what an earlier run kept of it; steps whose files are gone or elsewhere are done again."""
+    """Return a cluster with what an earlier run kept of it, unless its cases changed or its files are gone."""
     try:
         known = _CLUSTERS.validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return start
-    record = replace(known, cases=start.cases, id=start.id, representative=start.representative, failure=start.failure)
-    redone: set[str] = set()
-    if {*known.cases, *known.different} != set(start.cases):
-        record = replace(record, confirmed=[], different=[])
-        redone.add("confirm")
-    if known.reproducer is not None and not (out / known.reproducer).is_dir():
-        record = replace(record, reproducer=None, draft=None)
-        redone |= {"reduce", "replay"}
-    if known.attribution is not None and known.attribution.page and not (out / known.attribution.page).is_file():
-        record = replace(record, attribution=None)
-        redone.add("attribute")
-    kept = [step for step in record.steps if step.step not in redone]
-    if not {step.step for step in kept if step.status != "left"} >= _NEED_ENDS:
-        kept = [step for step in kept if step.step not in ("bisect", "narrow")]  # which find the toolchains around the culprit
-    return replace(record, steps=kept)
+    named = (known.reproducer, known.attribution and known.attribution.page)
+    if {*known.cases, *known.different} != set(start.cases) or not all((out / name).exists() for name in named if name):
+        return start
+    steps = known.steps
+    if not {step.step for step in steps if step.status != "left"} >= _NEED_ENDS:
+        steps = [
+            step for step in steps if step.step not in ("bisect", "narrow")
+        ]  # which find the toolchains around the culprit
+    return replace(
+        known, cases=start.cases, id=start.id, representative=start.representative, failure=start.failure, steps=steps
+    )

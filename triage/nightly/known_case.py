@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from triage.bisect.history import plain_status
 from triage.classify import packaged_rules
@@ -17,13 +16,11 @@ from triage.execution.judge import judge
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Outcome, Status
 from triage.model.revision import Revision
-from triage.nightly.failures import known_failures
+from triage.nightly.history import NightsHistory, version_of
 from triage.nightly.result import FailureCluster, cluster_id
 from triage.nightly.store import NightStore
+from triage.nightly.trends import known_failures
 from triage.reduce.reproducer import without_paths
-
-if TYPE_CHECKING:  # numpy is slow to import
-    from triage.nightly.history import NightsHistory
 
 _NO_NAMES: Mapping[Path, str] = {}
 _LINES, _BEFORE = 400, 20  # lines of a log that are shown, and those before the root cause
@@ -98,7 +95,7 @@ def known_case(name: str, store: NightStore, history: NightsHistory, evidence: R
     runs = [run for row in rows for run in _runs(history, row)]
     failing = next((run.toolchain.name for run in runs if run.failure), "")
     tracks = [history.rows[row][0] for row in rows]
-    known = known_failures(store, history)
+    known = known_failures(history, store.issues())
     signatures = dict.fromkeys(run.failure.signature for run in runs if run.failure)
     keys = [(track.compiler, signature) for track in tracks for signature in signatures]
     own = [known[key] for key in dict.fromkeys(keys) if key in known]
@@ -146,15 +143,8 @@ def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[
             compiled = states[name].failure if name in states else None
             if run.status in FAILING or (run.status is Status.XPASS and not compiled):
                 states[name] = ToolchainState(name, run.status, compiled or history.kind_of(row, number))
-    return sorted(states.values(), key=lambda state: version_key(state.toolchain), reverse=True)
-
-
-def version_key(name: str) -> tuple[bool, Version]:
-    """Return a key that orders releases by version, before them everything else."""
-    try:
-        return True, Version(name)
-    except InvalidVersion:
-        return False, Version("0")
+    ordered = sorted(states.values(), key=lambda state: version_of(state.toolchain) or Version("0"), reverse=True)
+    return sorted(ordered, key=lambda state: version_of(state.toolchain) is None)
 
 
 def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:

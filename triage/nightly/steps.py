@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 
 from triage.attribute.divergence import Depth, attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection
 from triage.bisect.versions import rev_text
-from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history import Repository
@@ -28,7 +28,6 @@ from triage.reduce.replay import RECORD, open_reproducers, replay
 from triage.reduce.reproducer import Reproducer, reproducer_of, slug
 from triage.reduce.workflow import ReductionRequest, reduce_case
 from triage.remedy.workflow import RemedyRequest, find_remedies
-from triage.toolchains.registry import ToolchainRef
 
 _REMEDIES_TRIED = 60  # candidates for one case
 _REMEDY_SECONDS = 300.0  # for the candidates of one case; a budget may allow less
@@ -66,18 +65,6 @@ class InvestigationSetting:
     failure_names: frozenset[str] = frozenset()
     """That a recipe may expect."""
 
-    @property
-    def runner(self) -> Engine:
-        return self.run.runner
-
-    @property
-    def baseline(self) -> ToolchainRef:
-        return self.run.baseline
-
-    @property
-    def toolchain(self) -> ToolchainRef:
-        return self.run.toolchain
-
     @cached_property
     def finder(self) -> OriginFinder:
         return self.run.finder(self.repo, self.project_file)
@@ -85,20 +72,16 @@ class InvestigationSetting:
     def command_line(self, step: str, cluster: ClusterInWork) -> str:
         """Return the command line that does a step by itself; where there is none, the one that continues the night."""
         good, bad = map(rev_text, cluster.ends or self.run.refs)
-        was_good = cluster.representative.change is CaseChangeKind.REGRESSED
-        since = ["--good", rev_text(self.baseline)] if was_good else []
-        options = {"--repo": self.finder.repo, "--project": self.finder.project_file}
-        words = {
-            "attribute": ["--good", good, "--bad", bad],
-            "remedy": ["-t", rev_text(self.toolchain), *since],
-            "reduce": ["-t", rev_text(self.toolchain), *since, "--out", str(self.out / "reproducers"), "--resume"],
-        }
-        if was_good:
-            extra = [word for name, value in options.items() if value for word in (name, str(value))]
-            words["bisect"] = ["--good", good, "--bad", bad, *extra]
+        new, between = ["-t", rev_text(self.run.toolchain)], ["--good", good, "--bad", bad]
+        options = {"attribute": between}
+        if cluster.representative.change is CaseChangeKind.REGRESSED:
+            new += ["--good", rev_text(self.run.baseline)]
+            named = {"--repo": self.finder.repo, "--project": self.finder.project_file}
+            options["bisect"] = [*between, *(word for name, path in named.items() if path for word in (name, str(path)))]
+        options |= {"remedy": new, "reduce": [*new, "--out", str(self.out / "reproducers"), "--resume"]}
         if step == "replay":
             return shlex.join(["triage", "replay", str(cluster.reproducer_folder(self))])
-        return shlex.join(["triage", step, *self.words(cluster.case), *words[step]]) if step in words else self.again
+        return shlex.join(["triage", step, *self.words(cluster.case), *options[step]]) if step in options else self.again
 
 
 @dataclass
@@ -117,8 +100,8 @@ class ClusterInWork:
     """The toolchains before and at the culprit, once they are known."""
     all: Sequence[ClusterInWork] = field(default=(), repr=False)
     """The clusters of the night."""
-    allowance: float | None = None
-    """Seconds of a budget that a step may take."""
+    allowance: float = inf
+    """Seconds that a step may take which need not end."""
 
     @property
     def failure(self) -> Failure:
@@ -144,14 +127,6 @@ class ClusterInWork:
 
     def reproducer_folder(self, setting: InvestigationSetting) -> Path:
         return setting.out / (self.record.reproducer or f"reproducers/{slug(self.case)}")
-
-
-def commit_of(culprit: Bisection | None) -> str | None:
-    """Return the commit that is the culprit. Two failures that came with one release need not have the same culprit."""
-    if culprit is None or culprit.status != Answer.CULPRIT:
-        return None
-    [suspect] = culprit.suspects
-    return suspect.commit if suspect.commit and suspect.commit.startswith(suspect.name) else None
 
 
 def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
@@ -181,31 +156,35 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
 
 
 def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Probe the other cases of a cluster before and at the culprit, and before and at its fix in a newer release."""
+    """Probe the other cases of a cluster before and at the culprit. What compiles on the baseline must compile before it."""
     others = [case for case in cluster.members if case is not cluster.representative]
     if not others:
         raise NoResult("it has no other case", "skipped")
-    confirmed = _changing(setting, cluster, others, cluster.known_ends)
-    fix = cluster.record.fix
-    if fix and fix.before and fix.after:
-        before, after = (fix.before, fix.after) if fix.undone else (fix.after, fix.before)
-        refs = {ref.revision.name: ref for ref in setting.finder.fixes.refs}
-        confirmed = _changing(setting, cluster, confirmed, (refs[before.name], refs[after.name]))
-    names = [case.case for case in confirmed]
-    different = [case.case for case in others if case not in confirmed]
-    cluster.record = replace(cluster.record, confirmed=names, different=different)
+    old, new = cluster.known_ends
+    jobs = [ProbeJob(setting.run.case(member.case), ref) for member in others for ref in (old, new)]
+    probes = setting.run.runner.probe_all(jobs, "confirm the culprit")
+    outcomes = {(probe.case.name, probe.revision.name): probe.outcome for probe in probes}
+    confirmed = []
+    for case in others:
+        before, after = (outcomes[case.case, ref.revision.name] for ref in (old, new))
+        fails_otherwise = isinstance(before, Failed) and not before.flaky and not cluster.has_failure(before)
+        was_without = isinstance(before, Compiled) or (fails_otherwise and case.changed_failure is not None)
+        if was_without and cluster.has_failure(after):
+            confirmed.append(case.case)
+    different = [case.case for case in others if case.case not in confirmed]
+    cluster.record = replace(cluster.record, confirmed=confirmed, different=different)
 
 
 def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Find the pass after which the IR before and at the culprit diverges."""
-    if setting.runner.compilers[cluster.case.compiler].ir is None:
+    if setting.run.runner.compilers[cluster.case.compiler].ir is None:
         raise NoResult(f"the IR of {cluster.case.compiler} cannot be printed", "skipped")
     if cluster.failure.stage is not Stage.COMPILE:
         raise NoResult(f"it fails in the stage {cluster.failure.stage.value}", "skipped")
     cluster.stand_aside()
     repository = Repository(setting.finder.repo) if setting.finder.repo else None
     depth = Depth(phases=False, patience=_PATIENCE)
-    found = attribute(setting.runner, cluster.case, *cluster.known_ends, repository, depth)
+    found = attribute(setting.run.runner, cluster.case, *cluster.known_ends, repository, depth)
     if found.status is ComparisonResult.INCONCLUSIVE:
         raise NoResult(found.reason or "no answer")
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))
@@ -224,10 +203,10 @@ def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Find flags or input changes that work around the failure."""
     cluster.stand_aside()
     siblings = [case for case in setting.run.cases if case.source == cluster.case.source]
-    good = setting.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
-    seconds = _REMEDY_SECONDS if cluster.allowance is None else min(_REMEDY_SECONDS, cluster.allowance)
-    request = RemedyRequest(cluster.case, setting.toolchain, good, _REMEDIES_TRIED, siblings, seconds=seconds)
-    found = find_remedies(setting.runner, request)
+    good = setting.run.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
+    seconds = min(_REMEDY_SECONDS, cluster.allowance)
+    request = RemedyRequest(cluster.case, setting.run.toolchain, good, _REMEDIES_TRIED, siblings, seconds=seconds)
+    found = find_remedies(setting.run.runner, request)
     if found.failure is None:
         raise NoResult(found.reason or "")
     if not found.remedies:
@@ -240,11 +219,13 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Reduce the representative and write its reproducer."""
     cluster.stand_aside()
     changed = cluster.representative.changed_failure is not None
-    request = ReductionRequest(cluster.case, setting.toolchain, setting.baseline, same_signature, resume=True, changed=changed)
-    result = reduce_case(setting.runner, request)
+    request = ReductionRequest(
+        cluster.case, setting.run.toolchain, setting.run.baseline, same_signature, resume=True, changed=changed
+    )
+    result = reduce_case(setting.run.runner, request)
     if result.reason is not None:
         raise NoResult(result.reason)
-    reproducer = reproducer_of(setting.runner, result, setting.toolchain)
+    reproducer = reproducer_of(setting.run.runner, result, setting.run.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
     install = [f"pip install {reproducer.compile.requirement}"] if reproducer.compile.requirement else []
     words = json.loads((folder / RECORD).read_text("utf-8"))["command"]
@@ -278,9 +259,9 @@ def _replay(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     [written] = open_reproducers([cluster.reproducer_folder(setting)], setting.failure_names)
     family = cluster.case.compiler
     own = replace(written, case=replace(written.case, compiler=family))  # a command's family is named by its recipe
-    names = [ref.revision.name for ref in setting.runner.registry.installed_releases(family)]
-    revs = list(dict.fromkeys([*names, rev_text(setting.toolchain)]))
-    [replayed] = replay(setting.runner, [own], {family: revs})
+    names = [ref.revision.name for ref in setting.run.runner.registry.installed_releases(family)]
+    revs = list(dict.fromkeys([*names, rev_text(setting.run.toolchain)]))
+    [replayed] = replay(setting.run.runner, [own], {family: revs})
     replays = {version.toolchain.name: version.status.value for version in replayed.versions}
     cluster.record = replace(cluster.record, replays=replays)
 
@@ -297,22 +278,9 @@ STEPS: Mapping[str, Callable[[InvestigationSetting, ClusterInWork], None]] = {
 }
 
 
-def _changing(
-    setting: InvestigationSetting, cluster: ClusterInWork, members: Sequence[CaseResult], ends: Ends
-) -> list[CaseResult]:
-    """Return the cases that do not have the cluster's failure with the first toolchain and have it with the second.
-
-    With the first one, those that compile on the baseline must compile.
-    """
-    jobs = [ProbeJob(setting.run.case(member.case), ref) for member in members for ref in ends]
-    probes = setting.runner.probe_all(jobs, "confirm the culprit")
-    outcomes = {(probe.case.name, probe.revision.name): probe.outcome for probe in probes}
-    old, new = (ref.revision.name for ref in ends)
-    changing = []
-    for member in members:
-        before, after = outcomes[member.case, old], outcomes[member.case, new]
-        fails_otherwise = isinstance(before, Failed) and not before.flaky and not cluster.has_failure(before)
-        was_without = isinstance(before, Compiled) or (fails_otherwise and member.changed_failure is not None)
-        if was_without and cluster.has_failure(after):
-            changing.append(member)
-    return changing
+def commit_of(culprit: Bisection | None) -> str | None:
+    """Return the commit that is the culprit. Two failures that came with one release need not have the same culprit."""
+    if culprit is None or culprit.status != Answer.CULPRIT:
+        return None
+    [suspect] = culprit.suspects
+    return suspect.commit if suspect.commit and suspect.commit.startswith(suspect.name) else None

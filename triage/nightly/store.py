@@ -6,30 +6,21 @@ import json
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from filelock import FileLock
-from numpy.typing import NDArray
-from packaging.version import InvalidVersion, Version
-from pydantic import TypeAdapter
 
 from triage.model.errors import BadInput
-from triage.model.outcome import Failure, Status
-from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, night_bytes, parse_night
+from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
 from triage.toolchains.home import disk_errors, write_whole
 
-Matrix = NDArray[Any]
-METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")  # those that trends show
-STATUS, FLAKY, COUNTS = 0x3F, 0x40, 0x80  # parts of a state
-_STATUSES = tuple(Status)
-_ENTRY = np.dtype([("state", np.uint8), ("failure", np.uint32), *((name, np.float32) for name in METRICS)])
+if TYPE_CHECKING:  # numpy is slow to import
+    from triage.nightly.history import NightColumns, NightsHistory
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
@@ -80,82 +71,6 @@ def _check_path(folder: Path, kind: str, text: str, name: str) -> None:
         raise BadInput(f"{name}: the {kind} {text!r} {reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class NightColumns:
-    """The part of a night that a history of all nights needs, which is read in a fraction of the time."""
-
-    night: Night
-    """Without the cases that only passed."""
-    keys: bytes
-    """JSON of a list: compiler, suite, target, kind of the toolchain and name of each case."""
-    kinds: Sequence[Failure]
-    entries: Matrix
-    """For each case: its state, see `status_in`; the number of its failure in `kinds` from 1, 0 for none; metrics or NaN."""
-
-    @classmethod
-    def of(cls, night: Night) -> NightColumns:
-        """Return the columns of a night."""
-        kind = kind_of(night.toolchain.name)
-        numbers: dict[tuple[str, str], int] = {}
-        kinds: dict[int, Failure] = {}
-        keys, entries = [], []
-        for case in night.cases:
-            target = "" if case.target is None else " ".join(filter(None, (case.target.backend, case.target.chip)))
-            keys.append((case.compiler, case.suite, target, kind, case.case))
-            number = 0
-            if case.failure:
-                text = case.failure.signature, case.failure.headline
-                number = numbers.setdefault(text, len(numbers) + 1)
-                kinds[number] = case.failure
-            entries.append((_state(case), number, *(case.metrics.get(name, np.nan) for name in METRICS)))
-        listed = [case for case in night.cases if case.counts or case.bisections or case.issue]
-        head = replace(night, cases=listed)
-        return cls(head, json.dumps(keys).encode(), list(kinds.values()), np.array(entries, _ENTRY))
-
-    @classmethod
-    def read(cls, content: bytes) -> NightColumns:
-        """Return the columns in a file. ValueError or zlib.error for a damaged one."""
-        head, keys, entries = zlib.decompress(content).split(b"\n", 2)
-        night, kinds = _head().validate_json(head)
-        return cls(night, keys, kinds, np.frombuffer(entries, _ENTRY))
-
-    def content(self) -> bytes:
-        """Return the content of a file with the columns."""
-        head = _head().dump_json((self.night, list(self.kinds)), by_alias=True, exclude_defaults=True)
-        return zlib.compress(b"\n".join((head, self.keys, self.entries.tobytes())))
-
-
-@cache
-def _head() -> TypeAdapter[tuple[Night, list[Failure]]]:
-    return TypeAdapter(tuple[Night, list[Failure]])
-
-
-def status_in(state: int) -> tuple[Status, bool]:
-    """Return the status that a state stands for, and whether it is flaky."""
-    return _STATUSES[(state & STATUS) - 1], bool(state & FLAKY)
-
-
-@cache
-def version_of(name: str) -> Version | None:
-    """Return the version that a toolchain's name is, if it is one."""
-    try:
-        return Version(name)
-    except InvalidVersion:
-        return None
-
-
-def kind_of(toolchain: str) -> str:
-    """Return the kind of a toolchain: release, nightly or local."""
-    if toolchain.startswith("nightly:"):
-        return "nightly"
-    return "release" if version_of(toolchain) else "local"
-
-
-def _state(case: CaseResult) -> int:
-    flaky = FLAKY if case.flaky or case.change is CaseChangeKind.FLAKY else 0
-    return 1 + _STATUSES.index(case.status) + flaky + (COUNTS if case.counts else 0)
-
-
 class NightStore:
     """Stored nights by number. A damaged night counts as not there."""
 
@@ -166,6 +81,8 @@ class NightStore:
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:
         """Store a night and return its number; None when it is there already. folder: of its reports, for logs of failures."""
+        from triage.nightly.history import NightColumns
+
         passed = [replace(case, baseline=replace(case.baseline, metrics={}, warnings=[])) for case in night.cases]
         kept = [whole if whole.counts else short for whole, short in zip(night.cases, passed, strict=True)]
         night = replace(night, cases=kept, reports={})
@@ -187,6 +104,13 @@ class NightStore:
                 write_whole(own / _STORED, zlib.compress(content))
         return number
 
+    def history(self) -> NightsHistory:
+        """Read all nights, the oldest first."""
+        from triage.nightly.history import history_of
+
+        read = ((number, self._columns(number)) for number in self.numbers())
+        return history_of([(number, columns) for number, columns in read if columns is not None])
+
     def numbers(self) -> list[int]:
         """Return the numbers of all nights, the oldest first."""
         names = (path.parent.name for path in self.path.glob(f"*/{_STORED}"))
@@ -207,8 +131,10 @@ class NightStore:
             self._warn(f"night {number} in {self.path} is damaged and left out: {error}")
             return None
 
-    def columns(self, number: int) -> NightColumns | None:
+    def _columns(self, number: int) -> NightColumns | None:
         """Return the columns of a night. They are made again where their file is damaged."""
+        from triage.nightly.history import NightColumns
+
         path = self.path / str(number) / _COLUMNS
         try:
             return NightColumns.read(path.read_bytes())

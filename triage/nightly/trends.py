@@ -1,15 +1,17 @@
-"""Find steps in values that were measured every night. `ruptures` searches."""
+"""What lasts over the nights: the life of each failure, and steps in values that were measured every night."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[Any]
+from triage.model.outcome import Failure, Status
+from triage.nightly.history import Matrix, NightsHistory, StateRun, Track
+from triage.nightly.result import FailureCluster, cluster_id
+
 _SHORTEST = 5  # nights between two steps, and least number of nights after one
 _PENALTY = 12.0  # times the logarithm of the number of nights, see docs/research.md
 _WINDOW = 7  # nights whose median an outlier is compared with
@@ -17,13 +19,137 @@ _OUTLIER = 3.0  # standard deviations
 
 
 @dataclass(frozen=True, slots=True)
+class FailingRun:
+    """Nights in which a case has a failure, with its results before and after."""
+
+    row: int
+    run: StateRun
+    before: StateRun | None
+    after: StateRun | None
+    """None where the failure is the last result that is known."""
+
+
+@dataclass(frozen=True)
+class FailureLife:
+    """All nights and cases of one signature in a track."""
+
+    track: Track
+    signature: str
+    kind: Failure
+    """The failure as it was last seen."""
+    runs: tuple[FailingRun, ...]
+    page: str
+    """Name of its page."""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(failing.row for failing in self.runs))
+
+    @cached_property
+    def open_runs(self) -> tuple[FailingRun, ...]:
+        """Those of the cases that still fail so, as far as is known, and are not expected to; where all are expected, all."""
+        last = [failing for failing in self.runs if failing.after is None]
+        return tuple([failing for failing in last if failing.run.status is Status.FAILED] or last)
+
+    @property
+    def state(self) -> str:
+        """`open`, `known` where every open case fails as its recipe expects, or `gone`."""
+        if not self.open_runs:
+            return "gone"
+        return "open" if self.open_runs[0].run.status is Status.FAILED else "known"
+
+    @property
+    def first(self) -> FailingRun:
+        """The first run with it."""
+        return min(self.runs, key=lambda failing: failing.run.first)
+
+    @property
+    def current(self) -> FailingRun:
+        """The run since which it is open; the first one where it is gone."""
+        return min(self.open_runs or self.runs, key=lambda failing: failing.run.first)
+
+    @property
+    def last(self) -> int:
+        """The last night with it."""
+        return max(failing.run.last for failing in self.runs)
+
+    @property
+    def gone(self) -> int | None:
+        """The first night without it; None while it is not gone."""
+        return None if self.open_runs else max(failing.after.first for failing in self.runs if failing.after)
+
+
+@dataclass(frozen=True)
+class KnownFailure:
+    """What nights found out about a failure."""
+
+    cluster: FailureCluster
+    night: int = 0
+    """The night that found it out."""
+    tracker: str | None = None
+    """The issue that a recipe names, or that was opened for it."""
+
+
+def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
+    """Return all failures: first the open ones, the newest of these first, then the known ones, then those that are gone."""
+    found: dict[tuple[Track, str], list[FailingRun]] = {}
+    for row, runs in enumerate(history.runs):
+        tested: list[StateRun] = []
+        for run in runs:
+            if tested and run.failed and tested[-1].failed and tested[-1].signature == run.signature:
+                tested[-1] = replace(run, first=tested[-1].first)  # only its expectation changed
+            elif run.status is not Status.UNTESTABLE:
+                tested.append(run)
+        for before, run, after in zip([None, *tested], tested, [*tested[1:], None], strict=False):
+            if run.failed and run.signature:
+                key = history.rows[row][0], history.signatures[run.signature]
+                found.setdefault(key, []).append(FailingRun(row, run, before, after))
+    pages: dict[str, int] = {}
+    lives = []
+    for (track, signature), failing in sorted(found.items()):
+        newest = max(failing, key=lambda each: each.run.last)
+        kind = history.kind_of(newest.row, newest.run.last)
+        assert kind
+        number = pages[signature] = pages.get(signature, 0) + 1
+        page = cluster_id(signature) + (f"-{number}" if number > 1 else "")
+        lives.append(FailureLife(track, signature, kind, tuple(failing), page))
+    order = ["open", "known", "gone"]
+    return tuple(
+        sorted(lives, key=lambda life: (order.index(life.state), -life.current.run.first, -len(life.rows), life.signature))
+    )
+
+
+def known_failures(history: NightsHistory, issues: Mapping[str, str]) -> dict[tuple[str, str], KnownFailure]:
+    """Return what nights found out about each failure, by compiler and signature. issues: by the id of their cluster."""
+    known: dict[tuple[str, str], KnownFailure] = {}
+    for number, night in enumerate(history.nights):
+        for cluster in night.clusters:
+            key = (night.compiler or "", cluster.signature)
+            before, tracker = known.get(key), issues.get(cluster_id(cluster.signature))
+            if before is None:
+                known[key] = KnownFailure(cluster, number, tracker)
+            elif cluster.steps or not before.cluster.steps:
+                culprit, fix = cluster.culprit or before.cluster.culprit, cluster.fix or before.cluster.fix
+                known[key] = KnownFailure(replace(cluster, culprit=culprit, fix=fix), number, tracker)
+        for case in night.cases:
+            if case.failure and case.issue:
+                key = (case.compiler, case.failure.signature)
+                empty = KnownFailure(FailureCluster(signature=key[1], cases=[], id=cluster_id(key[1])), number)
+                known[key] = replace(known.get(key, empty), tracker=case.issue)
+    return known
+
+
+@dataclass(frozen=True, slots=True)
 class MetricStep:
-    """A lasting change. row: of the matrix; before, at: the nights on both sides; old, new: medians."""
+    """A lasting change of a metric."""
 
     row: int
     before: int
+    """The last night before it."""
     at: int
+    """The first night after it."""
     old: float
+    """The median before it."""
     new: float
 
     @property
@@ -31,7 +157,7 @@ class MetricStep:
         return self.new / self.old
 
 
-def find_steps(values: Values, least: float, least_by: float = 0.0) -> Iterator[MetricStep]:
+def find_steps(values: Matrix, least: float, least_by: float = 0.0) -> Iterator[MetricStep]:
     """Yield the steps in each row of a matrix whose columns are nights; NaN stands for no value.
 
     least: the smallest relative change that counts; least_by: the smallest absolute one.
@@ -43,9 +169,9 @@ def find_steps(values: Values, least: float, least_by: float = 0.0) -> Iterator[
         series = of_case[measured].astype(np.float64)
         for start, found, end in _segments(series, least):
             # A segment has a least length, so that a step of the last nights is found too early: date it by the values.
-            old, new = float(np.median(series[start:found])), float(np.median(series[end - 1 : end]))
+            old, last = float(np.median(series[start:found])), float(series[end - 1])
             at = found
-            while at < end and abs(series[at] - old) < abs(series[at] - new):
+            while at < end and abs(series[at] - old) < abs(series[at] - last):
                 at += 1
             if end - at < _SHORTEST:
                 continue  # too new to be told from outliers
@@ -54,7 +180,7 @@ def find_steps(values: Values, least: float, least_by: float = 0.0) -> Iterator[
                 yield MetricStep(row, int(measured[at - 1]), int(measured[at]), old, new)
 
 
-def _segments(series: Values, least: float) -> Iterator[tuple[int, int, int]]:
+def _segments(series: Matrix, least: float) -> Iterator[tuple[int, int, int]]:
     """Yield the bounds of each pair of neighbouring segments."""
     logs = np.log(series)
     changes = np.diff(logs)

@@ -21,12 +21,19 @@ from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.failures import FailingRun, FailureLife, KnownFailure, failure_lives, known_failures
-from triage.nightly.history import NightsHistory, Track, load_history
+from triage.nightly.history import NightsHistory, Track, status_in, version_of
 from triage.nightly.known_case import log_of, states_of, stored_log
 from triage.nightly.result import FailureCluster, cluster_id
-from triage.nightly.store import NightStore, status_in, version_of
-from triage.nightly.trends import MetricStep, find_steps
+from triage.nightly.store import NightStore
+from triage.nightly.trends import (
+    FailingRun,
+    FailureLife,
+    KnownFailure,
+    MetricStep,
+    failure_lives,
+    find_steps,
+    known_failures,
+)
 from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import compare_url, plural
 from triage.report.html import fragment, html_templates, inline
@@ -74,7 +81,7 @@ class Site:
 
     def write(self) -> WrittenSite:
         """Write all pages. Raises BadInput when there are no nights, or the folder has other files."""
-        self.history = load_history(self.store)
+        self.history = self.store.history()
         if not self.history.nights:
             raise BadInput("no nights are stored; run `triage nightly`")
         with disk_errors(f"write {self.out}"):
@@ -137,7 +144,7 @@ class Site:
 
     def _pages(self) -> None:
         history, environment = self.history, _environment()
-        known = known_failures(self.store, history)
+        known = known_failures(history, self.store.issues())
         common = {
             "title": self.title,
             "history": history,

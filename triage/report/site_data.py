@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from triage.model.outcome import FAILING, PASSING, Failure, Status
-from triage.nightly.history import NightsHistory, StateRun
+from triage.nightly.history import STATUS, NightsHistory, StateRun
 from triage.nightly.result import cluster_id
-from triage.nightly.store import STATUS
 from triage.nightly.trends import MetricStep
 from triage.report.printable import visible
 
