@@ -126,12 +126,11 @@ def show(
     output: FormatOption = "text",
 ) -> Exit:
     """Show everything known of a case: its nights, its state on every toolchain, culprit, reproducer, remedies, output."""
-    from triage.nightly.history import load_history
     from triage.nightly.known_case import known_case
     from triage.report.case_history import known_case_document
 
     store = open_nights()
-    history = load_history(store)
+    history = store.history()
     names = list(dict.fromkeys(name for _, name in history.rows))
     fitting = [case] if case in names else [name for name in names if case in name]
     if len(fitting) > 1:

@@ -1,16 +1,27 @@
-"""Compare probes on the new toolchain with those on the baseline, and group new failures: pure functions."""
+"""Compare a case on two toolchains: its results, and times that are measured in turn."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
+from triage.execution.benchmark import Benchmark, Configuration, Series
+from triage.execution.engine import Engine
 from triage.execution.judge import status_of
+from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times
+from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind
 from triage.model.execution import Stage
 from triage.model.outcome import FAILING, PASSING, Compiled, Failed, Probe, Status, Untestable
-from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, ProbeResult, cluster_id
+from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, ProbeResult, TimeChange, cluster_id
 from triage.recipes.expectations import expectation_for
+from triage.toolchains.registry import ToolchainRef
+
+_SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
+_BUDGET = 600.0  # seconds for the compiles of one case
 
 
 def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
@@ -74,19 +85,15 @@ def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
     for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
         if case.counts and case.failure:
             groups.setdefault(case.failure.signature, []).append(case)
-    clusters = []
-    for signature, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
-        origins = [origin for case in members for origin in case.bisections if origin.after]
-        cluster = FailureCluster(
+    return [
+        FailureCluster(
             signature=signature,
             cases=[case.case for case in members],
             id=cluster_id(signature),
             failure=members[0].failure,
-            culprit=next((origin for origin in origins if origin.brought_failure), None),
-            fix=next((origin for origin in origins if not origin.brought_failure), None),
         )
-        clusters.append(cluster)
-    return clusters
+        for signature, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    ]
 
 
 def suite_of(case: Case) -> str:
@@ -103,3 +110,72 @@ def stages_of(case: Case) -> tuple[Stage, ...]:
     compared = (Stage.COMPARE,) if case.run.expected or case.run.reference else ()
     measured = (Stage.BENCHMARK,) if case.run.measured else ()
     return (*importing, Stage.COMPILE, Stage.RUN, *compared, *measured)
+
+
+def compile_times(runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef) -> TimeChange | None:
+    """Compile a case on both toolchains in turn until its verdict is clear or time is up; None when it does not compile.
+
+    Nothing else is compiled meanwhile. Numbers of another hour are not used.
+    """
+    old: list[float] = []
+    new: list[float] = []
+    compared = None
+    end = time.monotonic() + _BUDGET
+    series = [(baseline, old), (toolchain, new)]
+    while len(new) < LOOKS[-1] and (not new or time.monotonic() < end):
+        for ref, samples in series:
+            [probe] = runner.probe_all([ProbeJob(replace(case, run=None), ref, fresh=True, here=True)], "measure compile time")
+            if not isinstance(probe.outcome, Compiled):
+                return None
+            samples.append(probe.measured.cpu_seconds)
+        series.reverse()
+        if len(new) in LOOKS and (compared := compare_times(old, new, _SLOWER)) and compared.pace is not Pace.NOISY:
+            break
+    if compared is None:
+        reason = f"too few samples ({len(new)})"
+        change = TimeChange(case=case.name, ratio=round(median(new) / median(old), 2), verdict=Pace.NOISY, reason=reason)
+    else:
+        change = _compared(case, compared)
+    return replace(change, measured="compile", baseline_seconds=median(old), seconds=median(new))
+
+
+def run_times(
+    runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, *, threshold: float, budget: float
+) -> tuple[list[TimeChange], dict[str, float], dict[str, float]]:
+    """Measure the functions of a case on both toolchains in turn; a change is measured again before it is reported.
+
+    Returns:
+        The times, and the metrics of the program on the baseline and on the new toolchain.
+    """
+    pair = Configuration(case, baseline), Configuration(case, toolchain)
+    result = Benchmark(runner, pair, pair[0], threshold, budget).run()
+    rows = []
+    for function in result.functions or ("",):
+        old, new = (result.of(each, function) or result.of(each, "") or Series(each, function) for each in pair)
+        failed = next((series for series in (new, old) if series.reason is not None), None)
+        change = _compared(case, new.comparison)
+        if failed:
+            reason = f"{failed.configuration.ref.revision.name}: {failed.reason}"
+            change = replace(change, verdict=None, reason=reason)
+        rows.append(replace(change, function=new.function or None, baseline_seconds=old.median, seconds=new.median))
+    series = [list(result.rows(each)) for each in pair]
+    before, after = (_metrics(each[0]) if len(each) == 1 else {} for each in series)
+    return rows, before, after
+
+
+def _compared(case: Case, compared: Comparison | None) -> TimeChange:
+    change = TimeChange(case=case.name)
+    if compared is None:
+        return change
+    return replace(change, ratio=compared.ratio, low=compared.low, high=compared.high, verdict=compared.pace)
+
+
+def _metrics(series: Series) -> dict[str, float]:
+    program = series.program
+    values = {
+        "run_seconds": series.median,
+        "dispatches": program.dispatches if program else None,
+        "artifact_bytes": program.bytes if program else None,
+        "run_peak_mb": series.peak_mb,
+    }
+    return {name: value for name, value in values.items() if value is not None}

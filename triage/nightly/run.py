@@ -1,4 +1,4 @@
-"""Run a nightly: probe every case on both toolchains, compare, bisect regressions."""
+"""Run a nightly: probe every case on both toolchains, compare, measure times, bisect what is slower."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
@@ -16,12 +15,11 @@ from triage.execution.statistics import Pace
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, Failed, Probe
-from triage.nightly.compare import case_result, clusters_of
+from triage.model.outcome import FAILING, PASSING, Probe
+from triage.nightly.compare import case_result, clusters_of, compile_times, run_times
 from triage.nightly.origin import OriginFinder, finder_between
-from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult, TimeChange
+from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult, TimeChange, cluster_id
 from triage.nightly.store import LARGEST_FILE
-from triage.nightly.times import compile_times, run_times
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
@@ -48,7 +46,6 @@ class NightRun:
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)  # by case and revision
     _results: dict[str, CaseResult] = field(default_factory=dict)
     _times: dict[str, list[TimeChange]] = field(default_factory=dict)
-    _logs: dict[tuple[str, str], str] = field(default_factory=dict)
     _by_name: dict[str, Case] = field(init=False)
     _started: float = field(default_factory=time.monotonic)
     _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -90,7 +87,7 @@ class NightRun:
             shard=self.shard,
             total=self.total,
             scope=self.scope,
-            cases=[self._with_logs(result) for result in results],
+            cases=results,
             clusters=clusters_of(results),
             times=[row for rows in self._times.values() for row in rows],
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
@@ -100,50 +97,60 @@ class NightRun:
 
     def compare(self) -> None:
         """Probe every case on both toolchains and compare the probes; measure the compiles again that took much longer."""
-        jobs = [ProbeJob(case, ref) for ref in self.refs for case in self.cases]
-        self._probe(jobs, "nightly")
-        doubted = [
-            ProbeJob(self.case(result.case), ref, fresh=True)
-            for result in self._results.values()
-            for ref, own in zip(self.refs, (result.baseline, result), strict=True)
-            if own.foreign and _hides_a_regression(result, own)
-        ]
+        self._probe([ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly")
+        doubted = []
+        for result in self._results.values():
+            case = self.case(result.case)
+            # A pass that is new, or an old failure, hides a regression if it is wrong.
+            if result.foreign and result.status in PASSING:
+                doubted.append(ProbeJob(case, self.toolchain, fresh=True))
+            if result.baseline.foreign and result.baseline.status in FAILING and result.status in FAILING:
+                doubted.append(ProbeJob(case, self.baseline, fresh=True))
         self._probe(doubted, "repeat what other machines found")
-        for result in list(self._results.values()):
-            if result.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FIXED):
-                own = [ProbeJob(self.case(result.case), ref) for ref in self.refs]
-                if any(map(self.runner.is_unsteady, own)) or self.is_flaky(result.case):
-                    self._results[result.case] = replace(result, change=CaseChangeKind.FLAKY)
+        for name, result in list(self._results.items()):
+            case = self.case(name)
+            has_changed = result.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FIXED)
+            is_unsteady = any(self.runner.is_unsteady(ProbeJob(case, ref)) for ref in self.refs if has_changed)
+            if is_unsteady or (has_changed and self.is_flaky(name)):
+                self._results[name] = replace(result, change=CaseChangeKind.FLAKY)
             old, new = (values.metrics.get("cpu_seconds", 0.0) for values in (result.baseline, result))
             if result.passes_on_both and 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY:
-                times = compile_times(self.runner, self.case(result.case), *self.refs)
+                times = compile_times(self.runner, case, *self.refs)
                 if times and times.baseline_seconds and times.seconds:
-                    metrics = {"cpu_seconds": times.baseline_seconds}, {"cpu_seconds": times.seconds}
-                    self._add_times(result.case, [times], *metrics)
+                    self._add_times(name, [times], {"cpu_seconds": times.baseline_seconds}, {"cpu_seconds": times.seconds})
 
     def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
         """Make probes and compare those of cases that are probed on both toolchains."""
         for probe in self.runner.probe_all(jobs, what):
-            self._probes[probe.case.name, probe.revision.name] = probe
-            pair = [self._probes.get((probe.case.name, ref.revision.name)) for ref in self.refs]
-            if pair[0] and pair[1]:
-                self._results[probe.case.name] = self._case_result(pair[0], pair[1])
+            name = probe.case.name
+            self._probes[name, probe.revision.name] = probe
+            old, new = (self._probes.get((name, ref.revision.name)) for ref in self.refs)
+            if old is None or new is None:
+                continue
+            try:
+                self._results[name] = case_result(old, new)
+            except Exception as error:  # a defect of this program makes that case untestable
+                outcome = self.runner.internal_error(f"the report of {name}", error)
+                self._results[name] = case_result(replace(old, outcome=outcome), replace(new, outcome=outcome))
 
     def write_logs(self, out: Path) -> None:
         """Write the output of each failure that has no file yet."""
-        refs = {ref.revision.name: ref for ref in self.refs}
-        for key, probe in self._probes.items():
-            if key in self._logs or not isinstance(probe.outcome, Failed):
-                continue
-            known = self.runner.last_execution(probe.case, self.runner.registry.obtain(refs[probe.revision.name]))
-            text = known[1].stdout.text + known[1].stderr.text if known else ""
-            if not text:
-                continue
-            stem = f"logs/{_file_name(probe.revision.name)}/{_file_name(probe.case.name)}"
-            numbers = (f"-{number}" if number > 1 else "" for number in count(1))
-            self._logs[key] = next(path for number in numbers if (path := f"{stem}{number}.log") not in self._logs.values())
-            with disk_errors("write a log"):
-                write_whole(out / self._logs[key], text.encode("utf-8", "replace")[-LARGEST_FILE:])
+        for name, result in self._results.items():
+            old, new = self._log(out, name, self.baseline, result.baseline), self._log(out, name, self.toolchain, result)
+            self._results[name] = replace(result, log=new, baseline=replace(result.baseline, log=old))
+
+    def _log(self, out: Path, name: str, ref: ToolchainRef, own: ProbeResult) -> str | None:
+        """Write the output of one result, and return its path in the folder."""
+        if own.log or own.status not in FAILING:
+            return own.log
+        known = self.runner.last_execution(self.case(name), self.runner.registry.obtain(ref))
+        text = known[1].stdout.text + known[1].stderr.text if known else ""
+        if not text:
+            return None
+        path = f"logs/{_file_name(ref.revision.name)}/{_file_name(name)}.log"
+        with disk_errors("write a log"):
+            write_whole(out / path, text.encode("utf-8", "replace")[-LARGEST_FILE:])
+        return path
 
     def bench(self, threshold: float, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.
@@ -153,10 +160,8 @@ class NightRun:
         self.phase = "run times"
         for result in list(self._results.values()):
             case = self.case(result.case)
-            if not result.passes_on_both or not (case.benchmarks or case.run):
-                continue
-            found = run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget)
-            self._add_times(case.name, found.rows, *found.metrics)
+            if result.passes_on_both and (case.benchmarks or case.run):
+                self._add_times(case.name, *run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget))
 
     def finder(self, repo: Path | None = None, project_file: Path | None = None) -> OriginFinder:
         """Return what bisects cases between both toolchains. repo: a clone of the compiler, to search its commits."""
@@ -168,27 +173,18 @@ class NightRun:
         """Find what made compiles and runs slower. budget: seconds to measure each candidate."""
         for name, rows in self._times.items():
             for number, row in enumerate(rows):
-                if row.verdict is Pace.SLOWER:
+                if row.verdict is not Pace.SLOWER:
+                    continue
+                try:
                     function = None if row.measured == "compile" else row.function or ""
-                    rows[number] = replace(row, bisection=self._find_slower(finder, self.case(name), function, budget))
-
-    def _find_slower(self, finder: OriginFinder, case: Case, function: str | None, budget: float) -> Bisection:
-        """Bisect one case. A defect of this program leaves that case without an answer, and the others with theirs."""
-        try:
-            return finder.find_slower(case, function, budget)
-        except (TriageError, OSError):
-            raise
-        except Exception as error:
-            why = self.runner.internal_error(f"the bisect of {case.name}", error)
-            return Bisection(case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=why.reason, cause=why.cause)
-
-    def _case_result(self, old: Probe, new: Probe) -> CaseResult:
-        """Compare two probes. A defect of this program makes that case untestable."""
-        try:
-            return case_result(old, new)
-        except Exception as error:
-            outcome = self.runner.internal_error(f"the report of {new.case.name}", error)
-            return case_result(replace(old, outcome=outcome), replace(new, outcome=outcome))
+                    found = finder.find_slower(self.case(name), function, budget)
+                except (TriageError, OSError):
+                    raise
+                except Exception as error:  # a defect of this program leaves the others with their answers
+                    why = self.runner.internal_error(f"the bisect of {name}", error)
+                    kind, status = BisectKind.REGRESSION, Answer.INCONCLUSIVE
+                    found = Bisection(name, kind, status, reason=why.reason, cause=why.cause)
+                rows[number] = replace(row, bisection=found)
 
     def _add_times(self, name: str, rows: list[TimeChange], old: dict[str, float], new: dict[str, float]) -> None:
         """Add times and metrics of both toolchains to a case, and the verdict that says most: slower before faster."""
@@ -201,17 +197,8 @@ class NightRun:
             pace=next((pace for pace in (Pace.SLOWER, Pace.FASTER) if pace in {row.verdict for row in times}), None),
         )
 
-    def _with_logs(self, result: CaseResult) -> CaseResult:
-        old, new = (self._logs.get((result.case, ref.revision.name)) for ref in self.refs)
-        return replace(result, log=new, baseline=replace(result.baseline, log=old)) if old or new else result
-
-
-def _hides_a_regression(result: CaseResult, own: ProbeResult) -> bool:
-    """Return whether the case may be a regression if one of its results is wrong: a pass that is new, or an old failure."""
-    if own is result:
-        return own.status in PASSING
-    return own.status in FAILING and result.status in FAILING
-
 
 def _file_name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[-100:] or "case"
+    """Return a text as the name of a file, which no other text has."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[-100:]
+    return name if name == text else f"{name}-{cluster_id(text)}"

@@ -23,10 +23,16 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     """Return the cases of shard `I/N`, I from 1: every N-th case. Raises BadInput for another text."""
     if text is None:
         return tuple(cases)
-    number, _, count = text.partition("/")
-    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+    number, count = _parts(text) or (0, 0)
+    if not 1 <= number <= count:
         raise BadInput(f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4")
-    return tuple(cases[int(number) - 1 :: int(count)])
+    return tuple(cases[number - 1 :: count])
+
+
+def _parts(text: str | None) -> tuple[int, int] | None:
+    """Return I and N of shard `I/N`."""
+    number, _, count = (text or "").partition("/")
+    return (int(number), int(count)) if number.isdecimal() and count.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,6 @@ class ShardResult:
     folder: Path
     night: Night
 
-    @property
-    def number(self) -> tuple[int, int] | None:
-        """I and N of shard `I/N`; None for a night of all cases."""
-        first, _, count = (self.night.shard or "").partition("/")
-        return (int(first), int(count)) if first.isdecimal() and count.isdecimal() else None
-
 
 def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Night:
     """Return one night of all shards, in the order of the recipes.
@@ -49,7 +49,7 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
     allow_missing: a missing shard makes the night partial. Raises BadInput for shards of different toolchains, for cases that
     are in two of them, and for a missing shard.
     """
-    shards = sorted(shards, key=lambda shard: shard.number or (0, 0))
+    shards = sorted(shards, key=lambda shard: _parts(shard.night.shard) or (0, 0))
     missing = _missing(shards)
     if missing and not allow_missing:
         raise BadInput(f"{missing}; pass its folder, or --allow-missing for a partial report")
@@ -98,13 +98,13 @@ def _missing(shards: Sequence[ShardResult]) -> str:
     if len(set(compared.values())) > 1:
         texts = [f"{folder} compares {text}" for folder, text in compared.items()]
         raise BadInput(f"{'; '.join(texts)}; run all shards with the same two revisions, such as nightly:2025-06-04")
-    numbers = [shard.number for shard in shards if shard.number]
-    counts = {count for _, count in numbers}
+    known = Counter(parts for shard in shards if (parts := _parts(shard.night.shard)))
+    counts = {count for _, count in known}
     if len(counts) > 1:
         raise BadInput(f"these are shards of {' and '.join(map(str, sorted(counts)))}; merge shards of one nightly")
-    if twice := {f"{number}/{count}" for number, count in numbers if numbers.count((number, count)) > 1}:
+    if twice := [f"{number}/{count}" for (number, count), times in known.items() if times > 1]:
         raise BadInput(f"shard {', '.join(sorted(twice))} is there twice; pass each folder once")
-    missing = [f"{number}/{count}" for count in counts for number in range(1, count + 1) if (number, count) not in numbers]
+    missing = [f"{number}/{count}" for count in counts for number in range(1, count + 1) if (number, count) not in known]
     return f"shard{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing" if missing else ""
 
 
@@ -138,18 +138,17 @@ def _clusters(nights: Sequence[Night]) -> list[FailureCluster]:
 
     What was found out comes from the first shard that found it out.
     """
-    joined: dict[tuple[str, object], FailureCluster] = {}
-    found = _in_order(nights, lambda night: night.clusters)
-    for cluster in sorted(found, key=lambda cluster: cluster.culprit is None):
-        origin = cluster.culprit and (cluster.culprit.before, cluster.culprit.after)
-        keys = [key for key in joined if key[0] == cluster.signature and origin in (None, key[1])]
-        key = keys[0] if keys else (cluster.signature, origin)
-        known = joined.get(key, cluster)
-        joined[key] = replace(known, cases=list(dict.fromkeys([*known.cases, *cluster.cases])))
-    ordered = sorted(joined.values(), key=lambda cluster: (-len(cluster.cases), cluster.signature))
-    numbers = Counter[str]()
-    for at, cluster in enumerate(ordered):
-        numbers[cluster.signature] += 1
-        number = numbers[cluster.signature]
-        ordered[at] = replace(cluster, id=cluster_id(cluster.signature) + (f".{number}" if number > 1 else ""))
-    return ordered
+    joined: dict[str, list[FailureCluster]] = {}
+    for cluster in sorted(_in_order(nights, lambda night: night.clusters), key=lambda cluster: cluster.culprit is None):
+        own, alike = _range(cluster), joined.setdefault(cluster.signature, [])
+        at = next((at for at, known in enumerate(alike) if own in (None, _range(known))), len(alike))
+        known = alike[at] if at < len(alike) else cluster
+        cases = list(dict.fromkeys([*known.cases, *cluster.cases]))
+        number = f".{at + 1}" if at else ""
+        alike[at : at + 1] = [replace(known, cases=cases, id=cluster_id(cluster.signature) + number)]
+    clusters = chain.from_iterable(joined.values())
+    return sorted(clusters, key=lambda cluster: (-len(cluster.cases), cluster.signature))
+
+
+def _range(cluster: FailureCluster) -> object:
+    return cluster.culprit and (cluster.culprit.before, cluster.culprit.after)
