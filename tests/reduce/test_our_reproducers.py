@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Triage
-from triage.cli.context import failure_names, load_cases, one_case
+from triage.cli.context import load_cases, one_case
 from triage.reduce.replay import open_reproducers
 from triage.reduce.reproducer import slug
 
@@ -32,7 +32,7 @@ def ordered() -> dict[str, list[str]]:
 def test_the_reproducers_match_orders_txt() -> None:
     orders = ordered()
     assert {one.name for one in FOLDERS} == set(orders)
-    for one in open_reproducers([HERE], failure_names()):
+    for one in open_reproducers([HERE]):
         words = orders[one.folder.name]
         assert one.bad == words[words.index("-t") + 1]
     classes = {json.loads((one / "reproducer.json").read_text())["failure"]["class"] for one in FOLDERS}

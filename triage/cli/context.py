@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from triage.classify import packaged_rules
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families, suite_reader
+from triage.compilers import registry
+from triage.compilers.registry import DEFAULT_FAMILY, suite_reader
 from triage.execution.engine import Engine, open_engine
-from triage.execution.judge import rules_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.recipes.loader import load_recipes
 from triage.toolchains.home import home_path
 from triage.toolchains.registry import ToolchainRef
-
-if TYPE_CHECKING:  # slow to import
-    from triage.execution.dask_executor import DaskCluster
 
 
 @contextmanager
@@ -57,42 +49,18 @@ def open_runner(
         ) as engine,
         ExitStack() as closing,
     ):
-        _use_cluster(executor or os.environ.get("TRIAGE_EXECUTOR") or "local", engine, jobs, closing)
+        executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
+        name, _, address = executor.partition(":")
+        if name not in ("local", "dask") or (name == "local" and address):
+            raise BadInput(f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
+        if name == "dask":
+            try:
+                from triage.execution.dask_executor import use_cluster
+            except ImportError as error:
+                advice = f"pip install 'iree-triage[cluster]' ({error})"
+                raise BadInput(f"--executor dask needs an extra: {advice}") from error
+            use_cluster(engine, address or None, jobs, closing, print_stderr)
         yield engine
-
-
-def _use_cluster(executor: str, engine: Engine, jobs: int | None, closing: ExitStack) -> None:
-    """Let an engine make tasks on the cluster that is named, if any. It connects with the first task.
-
-    Closing the stack ends the connection. Raises BadInput for another name.
-    """
-    name, _, address = executor.partition(":")
-    if name not in ("local", "dask") or (name == "local" and address):
-        raise BadInput(f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
-    if name == "local":
-        return
-    lock = threading.Lock()
-
-    @cache
-    def connect() -> DaskCluster:
-        try:
-            from triage.execution.dask_executor import open_cluster
-        except ImportError as error:
-            advice = f"pip install 'iree-triage[cluster]' ({error})"
-            raise BadInput(f"--executor dask needs an extra: {advice}") from error
-        if address and not address.startswith("tls://"):
-            print_stderr(
-                f"{address} is not protected: whoever reaches it can run programs on its workers; "
-                "use tls://, or a network that is closed to others"
-            )
-        return closing.enter_context(open_cluster(address or None, jobs, engine))
-
-    def cluster() -> DaskCluster:
-        with lock:
-            return connect()
-
-    engine.slots = lambda: cluster().slots
-    engine.maker.elsewhere = lambda task, stop: cluster().make(task, stop)
 
 
 def print_command_lines(runner: Engine, planned: Sequence[ProbeJob]) -> None:
@@ -104,26 +72,12 @@ def print_command_lines(runner: Engine, planned: Sequence[ProbeJob]) -> None:
 def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:
     """Load the cases of recipes or, with configs, those of test suites in folders.
 
-    Raises BadFiles with every mistake, and BadInput for an unsupported compiler.
+    Raises BadFiles with every mistake, and BadInput for an unknown compiler.
     """
     if suite_configs:
         downloads = home_path() / "downloads"
         return tuple(case for path in paths for case in suite_reader().cases(path, suite_configs, downloads))
-    cases = load_recipes(paths, recipe_families(), failure_names())
-    check_compilers(cases)
-    return cases
-
-
-def failure_names() -> set[str]:
-    """Return the failure classes and families that a recipe may expect."""
-    return {name for rule in packaged_rules() for name in (rule.name, rule.family)}
-
-
-def check_compilers(cases: Sequence[Case]) -> None:
-    """Check compilers and failure rules. Raises BadInput for an unknown compiler, BadFiles for mistakes in own rules."""
-    for case in cases:
-        family_of(case)
-        rules_of(case)
+    return registry.load_cases(paths)
 
 
 def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import failure_names, load_cases, select_one_family
+from triage.cli.context import load_cases, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.nights import flaky_in_nights, store_night
 from triage.cli.options import (
@@ -144,7 +144,6 @@ def nightly(
                     write_page=write_attribution,
                     repo=repo,
                     project_file=project,
-                    failure_names=frozenset(failure_names()),
                 )
                 steps = [step for step in STEPS if investigate or chosen.get(step)]
                 work = Investigation(setting, budget, steps)

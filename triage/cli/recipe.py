@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import failure_names, load_cases, open_runner
+from triage.cli.context import load_cases, open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, RecipePaths, format_option, rev_option
 from triage.cli.screen import AppContext, print_stderr
@@ -28,7 +28,7 @@ from triage.model.execution import Execution
 from triage.model.outcome import Compiled, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
-from triage.recipes.loader import check_recipe, load_recipes
+from triage.recipes.loader import check_recipe
 from triage.recipes.recipe import recipe_schema
 from triage.report.document import Code, Paragraph, Table
 from triage.report.elements import plural
@@ -255,7 +255,7 @@ def _try(
             source.write_text(candidate.copied, "utf-8")
         recipe = folder / "trial.yaml"
         recipe.write_text(new_recipe(recipe_families(), title, str(source), candidate), "utf-8")
-        [loaded] = load_recipes([recipe], recipe_families(), failure_names())
+        [loaded] = load_cases([recipe])
         return loaded
 
     def compiled(toolchain: Toolchain, candidate: RecipeStart) -> Execution | None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import check_compilers, failure_names, select_families
+from triage.cli.context import select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     MATCHES,
@@ -97,9 +97,8 @@ def replay(
 
     - `triage replay reproducers/ -t nightly:latest`
     """
-    reproducers = open_reproducers(paths, failure_names())
+    reproducers = open_reproducers(paths)
     cases = [reproducer.case for reproducer in reproducers]
-    check_compilers(cases)
     revs_of = {selection.family: selection.revs for selection in select_families(cases, toolchain)} if toolchain else None
     with compiling.open(*cases, fresh=fresh) as runner:
         replays = replay_all(runner, reproducers, revs_of)

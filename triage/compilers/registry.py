@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
+from triage.classify import load_rules, packaged_rules
 from triage.compilers.base import Compiler
 from triage.compilers.parts import RecipeFromInput
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeFamilies
+from triage.recipes.loader import load_recipes
 
 if TYPE_CHECKING:
     from triage.compilers.base import Suites
@@ -64,6 +67,22 @@ def family_of(case: Case) -> Compiler:
     if kind not in _CLASSES:
         raise BadInput(f"{case.source}: unknown compiler {case.compiler!r}; known: {', '.join(_CLASSES)}")
     return family_named(kind).named(case.compiler, case.spec) or family_named(kind)
+
+
+def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
+    """Load the cases of recipe files and of folders of recipes.
+
+    Raises:
+        BadFiles: With every mistake in recipes, or in the rules of their own.
+        BadInput: A compiler is unknown.
+    """
+    failures = {name for rule in packaged_rules() for name in (rule.name, rule.family)}
+    cases = load_recipes(paths, recipe_families(), failures)
+    for case in cases:
+        family_of(case)
+    for rules in dict.fromkeys(case.rules for case in cases if case.rules):
+        load_rules([rules])
+    return cases
 
 
 def recipe_families() -> RecipeFamilies:

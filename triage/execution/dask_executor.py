@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,27 @@ class Parcel:
 
 class NotMade(Exception):
     """A worker cannot make a task. The arguments are the worker, empty if it is not known, and the reason."""
+
+
+def use_cluster(engine: Engine, address: str | None, jobs: int | None, closing: ExitStack, warn: Callable[[str], None]) -> None:
+    """Let an engine make its tasks on a cluster. The first task connects to it, and closing the stack ends the connection."""
+    lock = threading.Lock()
+
+    @cache
+    def connect() -> DaskCluster:
+        if address and not address.startswith("tls://"):
+            warn(
+                f"{address} is not protected: whoever reaches it can run programs on its workers; "
+                "use tls://, or a network that is closed to others"
+            )
+        return closing.enter_context(open_cluster(address, jobs, engine))
+
+    def cluster() -> DaskCluster:
+        with lock:
+            return connect()
+
+    engine.slots = lambda: cluster().slots
+    engine.maker.elsewhere = lambda task, stop: cluster().make(task, stop)
 
 
 @contextmanager

@@ -62,8 +62,6 @@ class InvestigationSetting:
     """Writes the page of a divergence into a folder."""
     repo: Path | None = None
     project_file: Path | None = None
-    failure_names: frozenset[str] = frozenset()
-    """That a recipe may expect."""
 
     @cached_property
     def finder(self) -> OriginFinder:
@@ -256,7 +254,7 @@ def _replay(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Compile the reproducer, as it was written, on all installed releases and on the new toolchain."""
     if cluster.record.reproducer is None:
         raise NoResult("it has no reproducer", "skipped")
-    [written] = open_reproducers([cluster.reproducer_folder(setting)], setting.failure_names)
+    [written] = open_reproducers([cluster.reproducer_folder(setting)])
     family = cluster.case.compiler
     own = replace(written, case=replace(written.case, compiler=family))  # a command's family is named by its recipe
     names = [ref.revision.name for ref in setting.run.runner.registry.installed_releases(family)]

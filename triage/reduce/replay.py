@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,14 +11,13 @@ from typing import Annotated, ClassVar
 from annotated_types import MinLen
 from pydantic import BaseModel, ValidationError
 
-from triage.compilers.registry import recipe_families
+from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.outcome import Cause, Compiled, Failure, Probe, Untestable
 from triage.model.revision import Revision
-from triage.recipes.loader import load_recipes
 from triage.reduce.reproducer import LOCAL
 from triage.toolchains.registry import parse_rev
 
@@ -57,10 +56,10 @@ class RecordedReproducer:
         return None if self.record.bad.name == LOCAL else self.record.bad.name
 
 
-def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] = ()) -> tuple[RecordedReproducer, ...]:
+def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
     """Read the reproducers in `paths`: folders of one reproducer, or folders of such folders (hidden ones are skipped).
 
-    failure_names: the failures that a recipe may expect. Raises BadFiles with the mistakes in all folders.
+    Raises BadFiles with the mistakes in all folders, BadInput for an unknown compiler.
     """
     problems: list[Problem] = []
     reproducers: dict[Path, RecordedReproducer] = {}
@@ -72,7 +71,7 @@ def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] = ())
             problems.append(_problem(path, f"contains no reproducer: a folder with {RECORD}, {RECIPE} and the program."))
         for folder in folders:
             try:
-                reproducers[folder] = _open(folder, failure_names)
+                reproducers[folder] = _open(folder)
             except BadFiles as error:
                 problems += error.problems
     if problems:
@@ -80,7 +79,7 @@ def open_reproducers(paths: Sequence[Path], failure_names: Collection[str] = ())
     return tuple(reproducers.values())
 
 
-def _open(folder: Path, failure_names: Collection[str]) -> RecordedReproducer:
+def _open(folder: Path) -> RecordedReproducer:
     if not folder.is_dir():
         raise BadFiles([_problem(folder, "is not a folder; name a reproducer's folder, or a folder of them.")])
     path = folder / RECORD
@@ -97,7 +96,7 @@ def _open(folder: Path, failure_names: Collection[str]) -> RecordedReproducer:
         raise BadFiles([_problem(path, f"{key}: {text}." if key else f"{text}.") for key, text in mistakes]) from error
     except BadInput as error:
         raise BadFiles([_problem(path, f'"bad": {error}.')]) from error
-    cases = load_recipes([folder / RECIPE], recipe_families(), failure_names)
+    cases = load_cases([folder / RECIPE])
     if len(cases) != 1:
         message = f"has {len(cases)} cases; a reproducer is one program, without a matrix."
         raise BadFiles([_problem(folder / RECIPE, message)])
