@@ -35,8 +35,7 @@ from benchmarks.common import TRIAGE, Ratio, cost_of
 from tests.bisect.driving import COMMAND, CULPRIT, MIXED, PROJECT, SCRIPT
 from tests.bisect.small_compiler import CALLS, PROGRAM, RECIPE, SmallCompiler, begin
 from tests.git_history.history import ENV
-from triage.bisect.belief import Belief, Floats
-from triage.bisect.choose import next_probes
+from triage.bisect.belief import Belief, Floats, next_probes
 from triage.bisect.prior import Clues, feature_matrix, suspicion
 from triage.bisect.result import Side
 from triage.model.revision import ChangedFile, Commit
@@ -124,13 +123,13 @@ def ours(prior: Floats, culprit: int, jobs: int = 1, skipped: frozenset[int] = f
     """Return the tests with a result, the rounds, and the suspects left (0 is the first commit after the good end)."""
     belief = Belief.from_weights(np.concatenate([[1.0], prior]))
     tests = rounds = 0
-    while chosen := next_probes(belief, None, jobs):
+    while chosen := next_probes(belief, np.ones(belief.size), jobs):
         rounds += 1
         for index in chosen:
             side = None if index - 1 in skipped else Side.NEW if index - 1 >= culprit else Side.OLD
-            belief = belief.observe(index, side)
+            belief = belief.observe((index, side))
             tests += side is not None
-    block = belief.leading()
+    block = belief.leading
     return tests, rounds, range(block.first - 1, block.last)
 
 
@@ -143,7 +142,7 @@ def ours_with_nightlies(prior: Floats, case: Known) -> tuple[int, int]:
     probes = [0, 0]
     while chosen := next_probes(belief, seconds):
         probes[int(seconds[chosen[0]] == BUILD)] += 1
-        belief = belief.observe(chosen[0], Side.NEW if chosen[0] - 1 >= case.culprit else Side.OLD)
+        belief = belief.observe((chosen[0], Side.NEW if chosen[0] - 1 >= case.culprit else Side.OLD))
     return probes[0], probes[1]
 
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from triage.bisect.belief import Floats
-from triage.bisect.candidates import BisectRange
+from triage.bisect.candidates import BisectRange, Candidate
 from triage.bisect.prior import Clues
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
@@ -110,35 +110,28 @@ class HistoryRunner:
             )
 
 
-@dataclass
+@dataclass(frozen=True)
 class LetterRange(BisectRange):
-    """`price`: seconds for each candidate, `weight`: how suspicious it is; `shut`: candidates known to have no compiler."""
+    """`suspicion`: how suspicious each candidate is."""
 
-    price: Sequence[float]
-    weight: Sequence[float]
-    shut: frozenset[int] = frozenset()
-
-    def __len__(self) -> int:
-        return len(self.price)
-
-    def ref(self, index: int) -> ToolchainRef:
-        return ToolchainRef("iree", self.revision(index))
-
-    def revision(self, index: int) -> Revision:
-        return Revision(f"c{index}", f"{index:040x}")
-
-    def closed(self) -> Mapping[int, str]:
-        return dict.fromkeys(self.shut, "the artifact has expired")
-
-    def seconds(self) -> Floats:
-        return np.array([float("inf") if index in self.shut else price for index, price in enumerate(self.price)])
+    suspicion: Sequence[float]
 
     def weights(self, clues: Clues) -> Floats:
-        return np.array(self.weight)
+        return np.array(self.suspicion)
+
+
+def letter_range(price: Sequence[float], suspicion: Sequence[float], shut: Collection[int] = ()) -> LetterRange:
+    """Candidates c0, c1, ... price: seconds for each. shut: candidates that are known to have no compiler."""
+    candidates = []
+    for index, seconds in enumerate(price):
+        revision = Revision(f"c{index}", f"{index:040x}")
+        why = "the artifact has expired" if index in shut else None
+        candidates.append(Candidate(revision, ToolchainRef("iree", revision), seconds, why, shas=(f"{index:040x}",)))
+    return LetterRange(tuple(candidates), suspicion)
 
 
 def plain_range(size: int) -> LetterRange:
-    return LetterRange([1.0] * size, [1.0] * size)
+    return letter_range([1.0] * size, [1.0] * size)
 
 
 @dataclass

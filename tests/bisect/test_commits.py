@@ -7,13 +7,14 @@ import pytest
 from tests.bisect.branched import Compilers, EverySource
 from tests.bisect.letters import case_named
 from tests.git_history.history import History
-from triage.bisect.candidates import CommitCandidates, commit_candidates
+from triage.bisect.candidates import CommitCandidates, commit_range
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.result import Answer, Bisection
 from triage.bisect.search import BisectSearch, run_search
 from triage.git_history import Timeline
 from triage.report.bisection import bisect_document
 from triage.report.formats import rendered
+from triage.toolchains.sources.project import Project
 
 COUNT = 40
 
@@ -34,13 +35,17 @@ def compilers_of(timeline: Timeline, letters: str) -> Compilers:
     return Compilers(timeline.repository.path, dict(zip(shas, letters, strict=True)), {}, timeline.repository.path)
 
 
+def range_of(timeline: Timeline, last: int, source: EverySource, paths: tuple[str, ...] = ()) -> CommitCandidates:
+    project = Project(name="letters", compiler="iree", paths=paths)
+    ends = ((timeline.commits[0].sha, None), (timeline.commits[last].sha, None))
+    return commit_range("iree", timeline, ends, [source], project)
+
+
 def bisect(timeline: Timeline, letters: str, **more: object) -> tuple[Bisection, Compilers]:
     runner = compilers_of(timeline, letters)
-    commits = timeline.commits
-    span = timeline.between(commits[0].sha, commits[len(letters) - 1].sha)
+    last = len(letters) - 1
     source = EverySource(seconds=30.0)
-    line = CommitCandidates(timeline, "iree", commit_candidates(timeline, span, [source]), {source.name: source})
-    return run_search(BisectSearch(runner, case_named("case"), line, **more)), runner
+    return run_search(BisectSearch(runner, case_named("case"), range_of(timeline, last, source), **more)), runner
 
 
 def names(timeline: Timeline, found: Bisection) -> list[int]:
@@ -61,14 +66,12 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
 
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Timeline) -> None:
     runner = compilers_of(timeline, "P" * 17 + "F" * 23)
-    span = timeline.between(timeline.commits[0].sha, timeline.commits[39].sha)
-    candidates = commit_candidates(timeline, span, [EverySource([17])], lambda path: path != "notes.txt")
-    line = CommitCandidates(timeline, "iree", candidates, {})
+    line = range_of(timeline, 39, EverySource([17]), ("!notes.txt",))
     found = run_search(BisectSearch(runner, case_named("case"), line))
     assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])  # the package of 18, which is the same, is taken
     inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
     assert not inert & set(runner.asked)
-    assert line.shas(12) == (timeline.commits[17].sha, timeline.commits[18].sha)
+    assert line.candidates[12].shas == (timeline.commits[17].sha, timeline.commits[18].sha)
 
 
 def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_answer(timeline: Timeline) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.letters import LetterRange, LetterRunner, case_named, plain_range
+from tests.bisect.letters import LetterRange, LetterRunner, case_named, letter_range, plain_range
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import BisectSearch, confirmations, run_search
 
@@ -29,7 +29,7 @@ class World:
     @property
     def suspects(self) -> set[int]:
         """The culprit and the candidates that no probe can separate from it."""
-        tell = [index for index, letter in enumerate(self.letters) if letter in "PF" and index not in self.range.shut]
+        tell = [index for index, letter in enumerate(self.letters) if letter in "PF" and index not in self.range.closed]
         low = max(index for index in tell if index < self.culprit)
         return set(range(low + 1, min(index for index in tell if index >= self.culprit) + 1))
 
@@ -55,7 +55,7 @@ def worlds(draw: st.DrawFn) -> World:
     letters[0], letters[-1] = old, new
     shut = frozenset(index for index in range(1, places - 1) if randomly.random() < draw(st.sampled_from((0, 0, 0.3))))
     priced, suspicious = draw(st.booleans()), draw(st.booleans())
-    candidates = LetterRange(
+    candidates = letter_range(
         [randomly.choice(PRICES) if priced else 1.0 for _ in range(places)],
         [randomly.gammavariate(0.3, 1) + 1e-4 if suspicious else 1.0 for _ in range(places)],
         shut,
@@ -72,7 +72,7 @@ def holds(world: World) -> None:
     assert (found.status is Answer.CULPRIT) == (len(named) == 1)
     assert found.confirmed
     assert abs(sum(one.probability for one in found.suspects) - 1) < 0.01
-    assert not set(runner.asked) & world.range.shut
+    assert not set(runner.asked) & set(world.range.closed)
     again = confirmations(0.995)
     assert all(runner.asked.count(index) in (1, 1 + again, 1 + 2 * again) for index in runner.asked)
 

@@ -10,10 +10,10 @@ from rich.console import Console
 
 from tests.bisect.letters import HistoryRunner, case_named
 from tests.execution.damage import DAMAGE, each_damage
-from triage.bisect.plan import BisectRequest, open_session
+from triage.bisect.plan import BisectRequest, plan
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.session import Journal, JournalEntry, Session
-from triage.cli.interactive_bisect import prompt
+from triage.bisect.session import Session, read_journal
+from triage.cli.interactive_bisect import run_session
 from triage.model.errors import Interrupted
 from triage.model.outcome import Verdict
 
@@ -24,23 +24,17 @@ def session_on(letters: str = LETTERS, home: Path | None = None, kind: BisectKin
     runner = HistoryRunner({"case": letters})
     if home:
         runner.registry.home = home
-    opened = open_session(BisectRequest(runner, case_named("case"), kind=kind), "1.0.0", f"1.{len(letters) - 1}.0")
-    assert isinstance(opened, Session)
-    return opened
+    search = plan(BisectRequest(runner, case_named("case"), kind=kind), "1.0.0", f"1.{len(letters) - 1}.0")
+    assert not isinstance(search, Bisection)
+    assert search.begin()
+    return Session(search, runner.registry.home)
 
 
 def typed(session: Session, *lines: str, resume: bool = False) -> tuple[Bisection | None, str]:
     out = Console(file=io.StringIO(), width=120)
-    given_lines = iter(lines)
-
-    def read(_: str) -> str:
-        try:
-            return next(given_lines)
-        except StopIteration as end:
-            raise EOFError from end
-
+    text = io.StringIO("".join(f"{line}\n" for line in lines))
     try:
-        return prompt(session, out, read, resume=resume), out.file.getvalue()
+        return run_session(session, resume, out, text), out.file.getvalue()
     except Interrupted:
         return None, out.file.getvalue()
 
@@ -109,7 +103,8 @@ def test_undo_takes_a_wrong_verdict_back() -> None:
 
 @each_damage
 def test_a_damaged_journal_is_read_as_empty(tmp_path: Path, damage: str) -> None:
-    journal = Journal(tmp_path, ["a"])
-    journal.write([JournalEntry(f"3.{number}.0", Verdict.GOOD, "person", "because") for number in range(3)])
-    journal.path.write_bytes(DAMAGE[damage](journal.path.read_bytes()))
-    assert len(journal.read()) in ((0, 3) if damage == "a flipped bit" else (0,))
+    session = session_on(home=tmp_path)
+    for index in range(1, 4):
+        session.record(index, Verdict.GOOD)
+    session.journal.write_bytes(DAMAGE[damage](session.journal.read_bytes()))
+    assert len(read_journal(session.journal)) in ((0, 3) if damage == "a flipped bit" else (0,))

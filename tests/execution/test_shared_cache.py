@@ -19,7 +19,7 @@ from tests.bisect.letters import HistoryRunner, case_named, release_refs
 from tests.execution.test_cache import record
 from tests.loopback_server import serving
 from tests.programs import write_program
-from triage.bisect.candidates import ReleaseCandidates
+from triage.bisect.candidates import release_range
 from triage.bisect.result import Answer
 from triage.bisect.search import BisectSearch, run_search
 from triage.cli.app import app
@@ -188,7 +188,7 @@ class ForeignRunner(HistoryRunner):
 def test_results_of_others_guide_a_bisect_and_do_not_confirm_it() -> None:
     fresh = {}
     for runner in (HistoryRunner({"mine": "PPPPFFFF"}), ForeignRunner({"mine": "PPPPFFFF"})):
-        answer = run_search(BisectSearch(runner, case_named("mine"), ReleaseCandidates(release_refs(8), runner.registry)))
+        answer = run_search(BisectSearch(runner, case_named("mine"), release_range(runner.registry, release_refs(8))))
         assert (answer.status, answer.confirmed) == (Answer.CULPRIT, True)
         fresh[type(runner)] = sorted(index for _, index, is_fresh in runner.asked if is_fresh)
     assert fresh[ForeignRunner] == sorted([*fresh[HistoryRunner], 3, 4]), "one more of each side"

@@ -23,7 +23,7 @@ from urllib3.response import HTTPResponse
 
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
-from triage.bisect.session import Journal
+from triage.bisect.session import read_journal
 from triage.classify import packaged_rules, scan
 from triage.classify.rules_file import check_rules
 from triage.compilers.registry import recipe_families
@@ -111,12 +111,10 @@ def evidence(data: bytes, folder: Path) -> None:
 
 
 def journal(data: bytes, folder: Path) -> None:
-    """What is read of a journal can be written and read again."""
-    journal = Journal(folder, ["key"])
-    journal.path.write_bytes(data)
-    entries = journal.read()
-    journal.write(entries)
-    assert journal.read() == entries
+    """A journal is read whole or as empty."""
+    path = folder / "journal.json"
+    path.write_bytes(data)
+    assert all(entry.name is not None for entry in read_journal(path))
 
 
 def _response(data: bytes, url: str) -> requests.Response:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.bisect.letters import LetterRange, LetterRegistry, case_named, outcome
+from tests.bisect.letters import LetterRegistry, case_named, letter_range, outcome
 from tests.guards.histories import World
 from triage.bisect.plan import BisectRequest, bisect_between
 from triage.bisect.result import BisectKind
@@ -61,7 +61,7 @@ def search(world: World, seed: int) -> Found:
     kind = BisectKind.FIX if world.finds_fix else BisectKind.REGRESSION
     runner, case, size = FlakyRunner(world, seed), case_named("case"), len(world.letters)
     if world.commits:
-        line = LetterRange([1.0] * size, world.weights)
+        line = letter_range([1.0] * size, world.weights)
         answer = run_search(BisectSearch(runner, case, line, kind=kind))
     else:
         ends = ("1.0.0", f"1.{size - 1}.0") if world.ends_named else (None, None)

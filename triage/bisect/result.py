@@ -85,6 +85,10 @@ class Suspect(Revision):
     branch: str | None = None
     """Its place on the branches of the ends."""
 
+    @classmethod
+    def of(cls, revision: Revision) -> Suspect:
+        return cls(revision.name, revision.commit, revision.date, revision.subject)
+
 
 @dataclass(frozen=True)
 class RankedChange(Suspect):

@@ -1,17 +1,16 @@
-"""Search a range for the candidate that brought a change: probe, judge, confirm, report."""
+"""Search a range for the candidate that brought a change: choose a probe, judge it, update the belief; confirm and answer."""
 
 from __future__ import annotations
 
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from triage.bisect.belief import EXACT, FLAKY, Belief, SuspectBlock
+from triage.bisect.belief import Belief, SuspectBlock, next_probes
 from triage.bisect.candidates import BisectRange
-from triage.bisect.choose import next_probes, untestable_odds
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.prior import Clues
 from triage.bisect.result import (
@@ -31,7 +30,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import Match, same_signature, verdict_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Untestable, Verdict
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable, Verdict
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
@@ -41,54 +40,90 @@ _MOST_FLAKY_PROBES = 400  # of a range whose probes contradict themselves
 _WORTH_COMPARING = 8  # candidates; fewer need three probes at most
 _SLOWER = 6.0  # factor by which a compile slows down when it prints its IR; comparing two may save one probe
 _MOST_CONFIRMATIONS = 5
-_FLAKY_RATE = 0.2  # wrong probes that are assumed at least on both sides, once probes have disagreed
-_HIGHEST_RATES = 0.9  # of both sides together; with more, no number of probes tells them apart
+_FLAKY_RATE = 0.2  # wrong probes that are assumed at least in both states, once probes have disagreed
+_HIGHEST_RATES = 0.9  # of both states together; with more, no number of probes tells them apart
 _END_PROBES = 8  # of the failing end at least, to know how often it passes, once probes have disagreed
-_END_REPEATS = 3  # probes of an end that is on the wrong side at first, if the second probe differs
+_END_REPEATS = 3  # probes that must be right after a first one that was wrong at an end
 _TESTED_PAIRS = 5  # candidate pairs that a search with flaky probes may try to confirm; each must rarely be a wrong one
-_SAME_ERRORS = 3  # builds that fail in the same way before those next to both ends are tried
+_SAME_ERRORS = 5  # compilers that cannot be obtained for the same reason before the search gives up
 _NOTED = 20  # suspects with details
 _OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")  # what differs between equal errors of two commits
 
 
 @dataclass(slots=True)
-class BisectSearch:
-    """A search in progress: what was probed and what follows from it.
+class Effort:
+    """What a search and its parts have cost so far."""
 
-    match: makes, from the failure that is bisected, the test that recognises it. judge: turns an outcome and that test into a
-    verdict. compare: compares the passes of both ends, as evidence about the commit.
-    untestable_outside: probed while the ends were looked for. foreign: first probed by a machine that is not trusted.
-    """
+    probes: int = 0
+    rounds: int = 0
+    cached: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class BisectSearch:
+    """A search in progress: what was probed and what follows from it."""
 
     runner: Engine
     case: Case
     range: BisectRange
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
+    """Makes the test that recognises the failure that is bisected."""
     judge: Callable[[Outcome, Match], Verdict] = verdict_of
     confidence: float = CONFIDENCE
     compare: Callable[[ToolchainRef, ToolchainRef], PassEvidence | None] | None = None
+    """Compares the passes of a good and a bad compiler, as evidence about the commit."""
     outcomes: dict[int, list[Outcome]] = field(default_factory=dict)
     belief: Belief | None = None
     failure: Failure | None = None
     evidence: PassEvidence | None = None
     untestable_outside: tuple[UntestableRevision, ...] = ()
+    """Probed while the ends were looked for."""
     broke: Transition | None = None
     fixed: Transition | None = None
     reason: str | None = None
+    """Why the search cannot go on."""
     cause: Cause | None = None
-    probes: int = 0
-    rounds: int = 0
-    cached: int = 0
+    effort: Effort = field(default_factory=Effort)
     compile_seconds: float = _LEAST_SECONDS
-    foreign: set[str] = field(default_factory=set)
-    told: str = ""  # the last line of progress
-    started: float = field(default_factory=time.monotonic)
+    revisions: dict[int, Revision] = field(default_factory=dict)
+    """With what a toolchain reported once it was there."""
+    foreign: set[int] = field(default_factory=set)
+    """Candidates first probed by a machine that is not trusted."""
+    told: str = ""
+    """The last line of progress."""
 
     @property
     def last(self) -> int:
-        """Index of the new end."""
-        return len(self.range) - 1
+        return len(self.range.candidates) - 1
+
+    @property
+    def failing_end(self) -> int:
+        return self.last if self.kind.failing is Side.NEW else 0
+
+    def revision(self, index: int) -> Revision:
+        return self.revisions.get(index, self.range.candidates[index].revision)
+
+    def change(self, index: int) -> Suspect:
+        """Return what may have brought the change if it is between the candidate before this one and this one."""
+        return self.range.candidates[index].change or Suspect.of(self.revision(index))
+
+    @property
+    def pair(self) -> tuple[tuple[int, Side], tuple[int, Side]]:
+        """The two candidates around the leading suspects, each with the side that it must be on."""
+        block = self.leading
+        return (block.first - 1, Side.OLD), (block.last, Side.NEW)
+
+    @property
+    def leading(self) -> SuspectBlock:
+        assert self.belief is not None
+        return self.belief.leading
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the leading suspects are likely enough, with a probe on each side of them."""
+        return self.belief is not None and self.belief.is_resolved(self.confidence)
 
     @property
     def clues(self) -> Clues:
@@ -97,21 +132,145 @@ class BisectSearch:
         clues = Clues.of(self.failure, self.case.target.backend)
         return self.evidence.added_to(clues) if self.evidence else clues
 
-    @property
-    def leading(self) -> SuspectBlock:
-        """The most likely suspects that cannot be separated."""
+    def verdict(self, outcome: Outcome) -> Verdict:
+        assert self.failure is not None
+        return self.judge(outcome, self.match(self.failure))
+
+    def side(self, outcome: Outcome) -> Side | None:
+        """Return the side of the change that an outcome shows; None if it is skipped."""
+        return self.kind.side(self.verdict(outcome))
+
+    def shown(self, index: int) -> tuple[int, int]:
+        """Return how often a candidate was on the old and on the new side."""
+        sides = [self.side(outcome) for outcome in self.outcomes.get(index, [])]
+        return sides.count(Side.OLD), sides.count(Side.NEW)
+
+    # Begin
+
+    def begin(self) -> bool:
+        """Verify both ends and weigh the candidates between them; False if the search cannot begin (see `reason`)."""
+        self.ask(index for index in (0, self.last) if index not in self.outcomes)
+        if not (self._verify_end(0, Side.OLD) and self._verify_end(self.last, Side.NEW)):
+            return False
+        outcome = self.outcomes[self.failing_end][-1]
+        assert isinstance(outcome, Failed)
+        self.failure = outcome.failure
+        self.runner.progress.note(f"{self.case.name}: bisecting {self.failure.failure_class}: {self.failure.headline}")
+        if (hint := unexpected(self.case, self.failure)) is not None:
+            self.runner.progress.note(hint)
+        if self.compare is not None and self.evidence is None and self._worth_comparing():
+            good, bad = self.last - self.failing_end, self.failing_end
+            self.evidence = self.compare(self.range.candidates[good].ref, self.range.candidates[bad].ref)
+        self.rebuild()
+        return True
+
+    def rebuild(self) -> None:
+        """Start the belief anew from the outcomes of the candidates between the ends."""
+        shown = [(index, self.side(outcome)) for index, outcomes in self.outcomes.items() for outcome in outcomes]
+        self.belief = Belief.from_weights(self.range.weights(self.clues), self.range.closed).observe(*shown)
+
+    def is_end(self, index: int, side: Side) -> bool:
+        """Return whether the last outcome of a candidate fits an end; sets `reason` and `cause` if it does not."""
+        outcome = self.outcomes[index][-1]
+        self.reason = wrong_end(self.revision(index).name, outcome, side, self.kind)
+        self.cause = outcome.cause if isinstance(outcome, Untestable) else None
+        return self.reason is None
+
+    def _verify_end(self, index: int, side: Side) -> bool:
+        """Return whether a candidate is an end. One that seems not to be is taken if all further probes differ."""
+        if self.is_end(index, side):
+            return True
+        is_right: list[bool] = []
+        for _ in range(_END_REPEATS):
+            if self.cause is not None:
+                return False
+            self.ask([index], fresh=True)
+            is_right.append(self.is_end(index, side))
+            if not is_right[0]:
+                return False
+        if not all(is_right):
+            self.reason = _flaky_end(self.revision(index).name)
+        return all(is_right)
+
+    def _worth_comparing(self) -> bool:
+        """Return whether comparing passes costs less than the probes that it may save: it compiles twice, and slowly."""
+        seconds = sorted(one.seconds for one in self.range.candidates if one.untestable is None)
+        probe = seconds[len(seconds) // 2] + self.compile_seconds
+        return self.last >= _WORTH_COMPARING and probe >= _SLOWER * 2 * self.compile_seconds
+
+    # Probe
+
+    def choose(self) -> tuple[int, ...]:
+        """Return the candidates to probe next; none if the answer is final or no probe can help any more."""
+        if self.resolved or self.reason:
+            return ()
         assert self.belief is not None
-        return self.belief.leading(self.range.closed())
+        seconds = [candidate.seconds + self.compile_seconds for candidate in self.range.candidates]
+        return next_probes(self.belief, seconds, self.runner.jobs)
 
-    @property
-    def pair(self) -> tuple[tuple[int, Side], tuple[int, Side]]:
-        """The two candidates around the leading suspects, each with the side that it must be on."""
-        return (self.leading.first - 1, Side.OLD), (self.leading.last, Side.NEW)
+    def ask(self, indices: Iterable[int], *, fresh: bool = False, times: int = 1) -> None:
+        """Probe candidates at once, each `times` times, and take in the outcomes. fresh: ignore the cache."""
+        asked: dict[tuple[Path, str], list[int]] = {}  # candidates may share their compiler, and their input as well
+        jobs: list[ProbeJob] = []
+        for index in indices:
+            candidate = self.range.candidates[index]
+            case = candidate.case_of() if candidate.case_of else self.case
+            if isinstance(case, Untestable):
+                self.take(index, case)
+                continue
+            same = asked.setdefault((case.source, candidate.ref.revision.name), [])
+            same.append(index)
+            if len(same) == 1:  # a cached result is not a second one
+                jobs.append(ProbeJob(case, candidate.ref, fresh or index in self.outcomes))
+        if not jobs or times < 1:
+            return
+        self.effort.rounds += 1
+        jobs += [replace(job, fresh=True) for _ in range(times - 1) for job in jobs]
+        for probe in self.runner.probe_all(jobs, f"bisect {self.case.name}"):
+            self.effort.probes += 1
+            self.effort.cached += probe.cached
+            self.compile_seconds = max(self.compile_seconds, probe.measured.seconds)
+            for index in asked[probe.case.source, probe.revision.name]:
+                self.take(index, probe.outcome)
+                if probe.foreign:
+                    self.foreign.add(index)
+                if self.range.candidates[index].revision.commit is None:
+                    self.revisions[index] = probe.revision
+            self._stop_without_compilers(probe)
 
-    @property
-    def resolved(self) -> bool:
-        """Whether the leading suspects are likely enough, with a probe on each side of them."""
-        return self.belief is not None and self.belief.is_resolved(self.confidence, self.range.closed())
+    def take(self, index: int, outcome: Outcome) -> None:
+        self.outcomes.setdefault(index, []).append(outcome)
+        if self.belief is not None:
+            self.belief = self.belief.observe((index, self.side(outcome)))
+
+    def _stop_without_compilers(self, probe: Probe) -> None:
+        """End the search if the environment failed, or if no compiler between the ends can be had, always for one reason."""
+        outcome = probe.outcome
+        if isinstance(outcome, Untestable) and outcome.cause is Cause.ENVIRONMENT and not probe.measured.seconds:
+            self.reason, self.cause = f"{probe.revision.name}: {outcome.reason}", Cause.ENVIRONMENT
+        inside = [outcomes[-1] for index, outcomes in self.outcomes.items() if 0 < index < self.last]
+        errors = [one.reason for one in inside if isinstance(one, Untestable) and one.cause is Cause.TOOLCHAIN]
+        if len(inside) == len(errors) >= _SAME_ERRORS and len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1:
+            self.reason = f"no compiler could be obtained between both ends: {errors[-1]}"
+            self.cause = Cause.ENVIRONMENT
+
+    def tell(self) -> None:
+        """Print one line of progress if anything changed."""
+        assert self.belief is not None
+        (index, chance), *others = self.belief.suspects()
+        likeliest = self.change(index)
+        name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
+        if others:
+            steps = self.belief.steps
+            line = f"{1 + len(others)} suspects left, about {steps} step{'' if steps == 1 else 's'}"
+            line += f"; most likely ({chance:.0%}): {name}" if chance > others[0][1] else ""
+        else:
+            line = f"1 suspect left: {name}"
+        if line != self.told:
+            self.told = line
+            self.runner.progress.note(line)
+
+    # Confirm
 
     @property
     def contradicts(self) -> bool:
@@ -125,19 +284,19 @@ class BisectSearch:
         oldest_new = min((index for index, (_, new) in shown.items() if new), default=self.last)
         return any(old and index > oldest_new for index, (old, _) in shown.items())
 
-    def shown(self, index: int) -> tuple[int, int]:
-        """How often a candidate was on the old and on the new side."""
-        sides = [self.side(outcome) for outcome in self.outcomes.get(index, [])]
-        return sides.count(Side.OLD), sides.count(Side.NEW)
-
     @property
     def rates(self) -> tuple[float, float]:
-        """How often a candidate of the new side shows the old one at most, and the other way round: what the two ends show."""
+        """How often the ends show that a candidate of the new side shows the old one at most, and the other way round."""
         old, new = self.shown(0), self.shown(self.last)
         return _highest_rate(new[0], sum(new)), _highest_rate(old[1], sum(old))
 
+    @property
+    def evidence_needed(self) -> float:
+        """Log odds for a side at which chance confirms a wrong pair less often than the confidence allows."""
+        return -math.log(max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS))
+
     def proof(self, index: int, side: Side) -> float:
-        """How well the probes of a candidate prove its side: 1 or more is enough, below 0 they rather show the other one.
+        """Return how well the probes of a candidate prove its side: 1 or more is enough, below 0 they rather show the other.
 
         While no probe contradicts another, it must be on its side once more than it is confirmed. Otherwise its results must be
         so much likelier on that side that chance confirms a wrong pair less often than the confidence allows. Where the
@@ -146,7 +305,7 @@ class BisectSearch:
         """
         old, new = self.shown(index)
         skipped = len(self.outcomes.get(index, [])) - old - new
-        trusted = -1 if self.range.revision(index).name in self.foreign else 0
+        trusted = -1 if index in self.foreign else 0
         if not (self.contradicts or self.is_inverted):
             lead = (old - new if side is Side.OLD else new - old) - skipped + trusted
             return lead / (1 + confirmations(self.confidence))
@@ -159,211 +318,96 @@ class BisectSearch:
             log_odds = (old + trusted) * math.log((1 - false) / missed) + (new + skipped) * math.log(false / (1 - missed))
         else:
             log_odds = (new + trusted) * math.log((1 - missed) / false) + (old + skipped) * math.log(missed / (1 - false))
-        return log_odds / -math.log(max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS))
+        return log_odds / self.evidence_needed
 
     @property
     def times(self) -> int:
         """How often each of a pair is probed again at once, while no candidate contradicts itself."""
         if not self.is_inverted:
             return confirmations(self.confidence)
-        needed = -math.log(max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS))
-        return math.ceil(needed / math.log((1 - _FLAKY_RATE) / _FLAKY_RATE)) - 1
+        return math.ceil(self.evidence_needed / math.log((1 - _FLAKY_RATE) / _FLAKY_RATE)) - 1
 
-    def begin(self) -> bool:
-        """Verify both ends and weigh the candidates between them; False when the search cannot begin (see `reason`)."""
-        self.ask([index for index in (0, self.last) if index not in self.outcomes])
-        for index, side in ((0, Side.OLD), (self.last, Side.NEW)):
-            if not self.verify_end(index, side) and not self._verify_again(index, side):
-                return False
-        outcome = self.outcomes[self.last if self.kind.failing is Side.NEW else 0][-1]
-        assert isinstance(outcome, Failed)
-        self.failure = outcome.failure
-        self.runner.progress.note(f"{self.case.name}: bisecting {self.failure.failure_class}: {self.failure.headline}")
-        if (hint := unexpected(self.case, self.failure)) is not None:
-            self.runner.progress.note(hint)
-        if self.compare is not None and self._worth_comparing():
-            good, bad = (0, self.last) if self.kind.failing is Side.NEW else (self.last, 0)
-            self.evidence = self.compare(self.range.ref(good), self.range.ref(bad))
-        self.rebuild()
-        return True
-
-    def rebuild(self) -> None:
-        """Start the belief anew from the outcomes of the candidates between the ends."""
-        belief = Belief.from_weights(self.range.weights(self.clues))
-        self.belief = belief.observe_all(
-            (index, self.side(outcome)) for index, outcomes in self.outcomes.items() for outcome in outcomes
-        )
-
-    def verify_end(self, index: int, side: Side) -> bool:
-        """Whether a candidate can be this end of the range; sets `reason` and `cause` when it cannot."""
-        outcome = self.outcomes[index][-1]
-        self.reason = wrong_end(self.range.revision(index).name, outcome, side, self.kind)
-        self.cause = outcome.cause if isinstance(outcome, Untestable) else None
-        return self.reason is None
-
-    def _verify_again(self, index: int, side: Side) -> bool:
-        """Whether an end on the wrong side is flaky rather than wrong: the next probe differs, and most of those after it."""
-        is_right = []
-        for _ in range(_END_REPEATS):
-            if isinstance(self.outcomes[index][-1], Untestable):
-                return False
-            self.ask([index], fresh=True)
-            is_right.append(self.verify_end(index, side))
-            if not is_right[0]:
-                return False
-        if not is_right[-1] or 2 * sum(is_right) <= len(is_right) + 1:
-            self.reason = _flaky_end(self.range.revision(index).name)
-            return False
-        return True
-
-    def _worth_comparing(self) -> bool:
-        """Whether comparing passes costs less than the probes it may save: it compiles twice again, and slowly."""
-        seconds = sorted(value for value in self.range.seconds() if math.isfinite(value))
-        probe = (seconds[len(seconds) // 2] if seconds else 0.0) + self.compile_seconds
-        return self.last >= _WORTH_COMPARING and probe >= _SLOWER * 2 * self.compile_seconds
-
-    def choose(self) -> tuple[int, ...]:
-        """The candidates to probe next; empty when the answer is final or no probe can help any more."""
-        assert self.belief is not None
-        if self.resolved or self.reason:
-            return ()
-        if self._same_error() and (outermost := self._outermost()):
-            return outermost
-        odds = untestable_odds(self.belief)
-        odds[list(self.range.closed())] = 1.0
-        return next_probes(self.belief, self.range.seconds() + self.compile_seconds, self.runner.jobs, untestable=odds)
-
-    def ask(self, indices: Iterable[int], *, fresh: bool = False, times: int = 1) -> None:
-        """Probe candidates at once, each `times` times, and take in the outcomes. fresh: ignore the cache."""
-        wanted: dict[tuple[Path, str], tuple[ProbeJob, list[int]]] = {}
-        for index in indices:
-            case, ref = self.range.case(index, self.case), self.range.ref(index)
-            if isinstance(case, Untestable):
-                self.take(index, case)
-                continue
-            # Candidates may share their compiler, and their input as well. A cached result is no second one.
-            job = ProbeJob(case, ref, fresh or index in self.outcomes)
-            wanted.setdefault(_key(case, ref.revision), (job, []))[1].append(index)
-        if not wanted or times < 1:
-            return
-        self.rounds += 1
-        jobs = [replace(job, fresh=job.fresh or turn > 0) for turn in range(times) for job, _ in wanted.values()]
-        for probe in self.runner.probe_all(jobs, f"bisect {self.case.name}"):
-            self.probes += 1
-            self.cached += probe.cached
-            self.compile_seconds = max(self.compile_seconds, probe.measured.seconds)
-            for index in wanted[_key(probe.case, probe.revision)][1]:
-                self.take(index, probe.outcome)
-                if probe.foreign:
-                    self.foreign.add(self.range.revision(index).name)
-                if (
-                    isinstance(probe.outcome, Untestable)
-                    and probe.outcome.cause is Cause.ENVIRONMENT
-                    and not probe.measured.seconds
-                ):
-                    self.reason, self.cause = f"{probe.revision.name}: {probe.outcome.reason}", Cause.ENVIRONMENT
-        if (error := self._same_error()) and not self._outermost():
-            self.reason, self.cause = f"no compiler could be obtained between both ends: {error}", Cause.ENVIRONMENT
-
-    def _same_error(self) -> str | None:
-        """The error with which every compiler between the ends could not be obtained, once it was seen several times."""
-        inside = [outcomes[-1] for index, outcomes in self.outcomes.items() if 0 < index < self.last]
-        errors = [outcome.reason for outcome in inside if isinstance(outcome, Untestable) and outcome.cause is Cause.TOOLCHAIN]
-        is_same = len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1
-        return errors[-1] if len(inside) == len(errors) >= _SAME_ERRORS and is_same else None
-
-    def _outermost(self) -> tuple[int, ...]:
-        """The candidates next to both ends, without those that were probed."""
-        closed = self.range.closed()
-        inside = [index for index in range(1, self.last) if index not in closed]
-        return tuple(dict.fromkeys(index for index in inside[:1] + inside[-1:] if index not in self.outcomes))
-
-    def take(self, index: int, outcome: Outcome) -> None:
-        """Take in one outcome."""
-        self.outcomes.setdefault(index, []).append(outcome)
-        if self.belief is not None:
-            self.belief = self.belief.observe(index, self.side(outcome))
-
-    def verdict(self, outcome: Outcome) -> Verdict:
-        """What an outcome says about the failure that is bisected."""
-        assert self.failure is not None
-        return self.judge(outcome, self.match(self.failure))
-
-    def side(self, outcome: Outcome) -> Side | None:
-        """The side of the change that an outcome shows; None when it is skipped."""
-        return self.kind.side(self.verdict(outcome))
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether both candidates of the pair were probed again and proved to be on their sides."""
+        return self.resolved and all(self.proof(index, side) >= 1 for index, side in self.pair)
 
 
-def run_search(search: BisectSearch, report: Callable[[BisectSearch], None] = lambda _: None) -> Bisection:
-    """Run a search to its end. `report` is called after each round of probes."""
+def run_search(search: BisectSearch) -> Bisection:
+    """Run a search to its end."""
     if search.belief is None and not search.begin():
         return answer(search)
-    report(search)
+    search.tell()
     for _ in range(_MOST_ROUNDS):
-        while (chosen := search.choose()) and search.probes < _MOST_FLAKY_PROBES:
+        while (chosen := search.choose()) and search.effort.probes < _MOST_FLAKY_PROBES:
             search.ask(chosen)
-            report(search)
+            search.tell()
         if not search.resolved or confirm(search) or search.reason:
             break
-        report(search)
-    return _search_from_original(search, answer(search), report)
-
-
-def _search_from_original(search: BisectSearch, bisection: Bisection, report: Callable[[BisectSearch], None]) -> Bisection:
-    """Search on where a commit of the old end's branch is the culprit, and the new end has its original or merged it.
-
-    That end has the new state all the same, so that a later commit brought the change. The answer stays as it is where the
-    original has not the old state.
-    """
-    start = search.range.original(search.leading.last) if bisection.status is Answer.CULPRIT else None
+        search.tell()
+    found = answer(search)
+    # A commit of the old end's branch is the culprit, but the new end has its original, or merged it. That end has the
+    # new state all the same, so that a later commit brought the change, unless the original does not have the old state.
+    start = search.range.original(search.leading.last) if found.status is Answer.CULPRIT else None
     if start is None or start == search.last:
-        return bisection
-    names = (search.range.revision(index).name for index in (0, start, search.last))
+        return found
+    names = (search.revision(index).name for index in (0, start, search.last))
     search.runner.progress.note("{} has the change of {}, which {} contains: searching from there".format(*names))
-    later = {index - start: list(outcomes) for index, outcomes in search.outcomes.items() if index >= start}
-    part = replace(search, range=search.range.starting_at(start), outcomes=later, belief=None, failure=None)
-    further = run_search(part, report)
-    if further.status is Answer.INCONCLUSIVE:
-        return replace(bisection, probes=part.probes, rounds=part.rounds, cached=part.cached)
-    return further
+    further = run_search(part_of(search, start, search.last))
+    if further.status is not Answer.INCONCLUSIVE:
+        return further
+    return replace(found, probes=further.probes, rounds=further.rounds, cached=further.cached)
+
+
+def part_of(search: BisectSearch, first: int, last: int) -> BisectSearch:
+    """Return the search between two of its candidates, with what is known of them. Probes count for the whole."""
+
+    def shifted(known: Iterable[int]) -> list[int]:
+        return [index for index in known if first <= index <= last]
+
+    return replace(
+        search,
+        range=search.range.part(first, last),
+        outcomes={index - first: list(search.outcomes[index]) for index in shifted(search.outcomes)},
+        revisions={index - first: search.revisions[index] for index in shifted(search.revisions)},
+        foreign={index - first for index in shifted(search.foreign)},
+        belief=None,
+        failure=None,
+    )
 
 
 def confirm(search: BisectSearch) -> bool:
-    """Probe the pair around the leading suspects again, ignoring the cache; whether their own probes prove both sides.
+    """Probe the pair around the leading suspects again, ignoring the cache; return whether its own probes prove both sides.
 
     A candidate that contradicts itself shows that probes are not reliable. Both ends then show how often a probe is wrong; the
     belief weighs probes by that, and both candidates are probed until their sides are proved. A candidate that rather shows the
     other side sends the search elsewhere. An end that does makes the search inconclusive.
     """
-    assert search.belief is not None
-    pair = search.pair
-    search.ask([index for index, _ in pair if index not in search.outcomes])  # known from a journal only
+    pair, failing = search.pair, search.failing_end
+    search.ask(index for index, _ in pair if index not in search.outcomes)  # known from a journal only
     if not search.contradicts:
-        search.ask([index for index, _ in pair if search.range.revision(index).name in search.foreign], fresh=True)
+        search.ask([index for index, _ in pair if index in search.foreign], fresh=True)
         search.ask([index for index, _ in pair], fresh=True, times=search.times)
         # A failure that comes and goes since the culprit shows both sides at the failing end.
-        failing = search.last if search.kind.failing is Side.NEW else 0
         search.ask([failing], fresh=True, times=2 * search.times + 1 - sum(search.shown(failing)))
-    while search.contradicts and search.probes < _MOST_FLAKY_PROBES and not search.reason:
-        failing = search.last if search.kind.failing is Side.NEW else 0
+    while search.contradicts and search.effort.probes < _MOST_FLAKY_PROBES and not search.reason:
         needed = max(_END_PROBES, *(sum(search.shown(index)) for index, _ in pair))
         search.ask([failing], fresh=True, times=needed - sum(search.shown(failing)))
         missed, false = search.rates
         if missed + false > _HIGHEST_RATES:
-            flaky = search.last if missed > false else 0
-            search.reason = _flaky_end(search.range.revision(flaky).name)
+            search.reason = _flaky_end(search.revision(search.last if missed > false else 0).name)
             return False
-        if search.belief.noise is EXACT:
-            search.belief = search.belief.with_noise(FLAKY)
+        assert search.belief is not None
+        search.belief = replace(search.belief, doubtful=True)
         unclear = [index for index, side in pair if search.proof(index, side) < 1]
         if not unclear or not search.resolved or search.pair != pair:
             break
         search.ask(unclear, fresh=True)
-    return is_confirmed(search)
+    return search.is_confirmed
 
 
 def confirmations(confidence: float) -> int:
-    """How often a pair is probed again while every probe is trusted, for a culprit of this confidence.
+    """Return how often a pair is probed again while every probe is trusted, for a culprit of this confidence.
 
     Assume that one probe in five is wrong. About every second search then meets a wrong probe, and each confirmation repeats it
     one time in five.
@@ -375,20 +419,15 @@ def confirmations(confidence: float) -> int:
 
 
 def _highest_rate(wrong: int, probes: int) -> float:
-    """The rate of wrong probes that a number of them leaves possible (by one standard error), at least one in five."""
+    """Return the rate of wrong probes that a number of them leaves possible (by one standard error), at least one in five."""
     if not wrong:
         return _FLAKY_RATE
     rate = (wrong + 1) / (probes + 2)
     return max(_FLAKY_RATE, rate + math.sqrt(rate * (1 - rate) / (probes + 3)))
 
 
-def is_confirmed(search: BisectSearch) -> bool:
-    """Whether both candidates of the pair were probed again and proved to be on their sides."""
-    return search.resolved and all(search.proof(index, side) >= 1 for index, side in search.pair)
-
-
 def wrong_end(name: str, outcome: Outcome, side: Side, kind: BisectKind) -> str | None:
-    """Why a revision cannot be this end of the range with this outcome; None when it can."""
+    """Return why a revision with this outcome cannot be this end of the range; None if it can."""
     match outcome:
         case Untestable(reason=reason):
             return f"{name} cannot be tested: {reason}"
@@ -413,12 +452,12 @@ def answer(search: BisectSearch) -> Bisection:
         kind=search.kind,
         status=Answer.INCONCLUSIVE,
         failure=search.failure,
-        probes=search.probes,
-        rounds=search.rounds,
-        cached=search.cached,
+        probes=search.effort.probes,
+        rounds=search.effort.rounds,
+        cached=search.effort.cached,
         halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
         obtained=search.range.obtained(),
-        seconds=round(time.monotonic() - search.started, 1),
+        seconds=round(time.monotonic() - search.effort.started, 1),
         untestable=_untestable(search),
         other_failures=_other_failures(search),
         reason=search.reason,
@@ -427,67 +466,53 @@ def answer(search: BisectSearch) -> Bisection:
         broke=search.broke,
         fixed=search.fixed,
     )
-    if search.belief is None or search.reason:
+    belief = search.belief
+    if belief is None or search.failure is None or search.reason:
         return inconclusive
-    chances = search.belief.probabilities
-    confirmed = is_confirmed(search)
+    chances = belief.probabilities
     if search.resolved:
-        block = search.leading
-        indices = [index for index in range(block.first, block.last + 1) if chances[index] > 0]
-        low, high = block.first - 1, block.last
+        (low, _), (high, _) = search.pair
+        indices = [index for index in range(low + 1, high + 1) if chances[index] > 0]
     else:
-        indices = list(search.belief.credible(search.confidence))
-        low, high = search.belief.bounds
+        low, high = belief.bounds
+        indices = belief.credible(search.confidence)
     total = float(sum(chances[index] for index in indices))
     ranked = sorted(indices, key=lambda index: (-chances[index], index))
-    notes = search.range.notes(ranked[:_NOTED], search.clues)
-    kind, before, after = search.kind, search.range.revision(low), search.range.revision(high)
-    undone = all(map(search.range.is_undone, indices))
+    details = search.range.details(ranked[:_NOTED], search.clues)
+    suspects = [
+        replace(details.get(index) or search.change(index), probability=round(float(chances[index]) / total, 4))
+        for index in ranked
+    ]
+    kind, before, after = search.kind, search.revision(low), search.revision(high)
+    undone = all(search.range.candidates[index].is_undone for index in indices)
     if undone:  # what the new end lacks: it changed the state the other way round
         kind, before, after = kind.opposite, after, before
     return replace(
         inconclusive,
         kind=kind,
-        status=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
+        status=Answer.CULPRIT if search.is_confirmed and len(indices) == 1 else Answer.SUSPECTS,
         before=before,
         after=after,
         undone=undone,
-        suspects=tuple(_suspect(search, notes, index, float(chances[index]) / total) for index in ranked),
-        confirmed=confirmed,
+        suspects=tuple(suspects),
+        confirmed=search.is_confirmed,
         evidence=search.evidence.summary if search.evidence else None,
-        branches=tuple(map(ReleaseBranch.of, search.range.branches())),
-    )
-
-
-def _key(case: Case, revision: Revision) -> tuple[Path, str]:
-    return case.source, revision.name
-
-
-def _suspect(search: BisectSearch, notes: Mapping[str, Suspect], index: int, probability: float) -> Suspect:
-    revision = search.range.suspect(index)
-    note = notes.get(revision.commit or "") or Suspect(revision.name)
-    return replace(
-        note,
-        name=revision.name,
-        commit=revision.commit,
-        date=revision.date,
-        subject=revision.subject,
-        probability=round(probability, 4),
+        branches=tuple(map(ReleaseBranch.of, search.range.branches)),
     )
 
 
 def _untestable(search: BisectSearch) -> tuple[UntestableRevision, ...]:
     found = [
-        (search.range.revision(index), outcomes[-1].reason)
+        UntestableRevision(search.revision(index), outcomes[-1].reason)
         for index, outcomes in sorted(search.outcomes.items())
         if isinstance(outcomes[-1], Untestable)
     ]
     if search.belief is not None:
         low, high = search.belief.bounds
-        closed = search.range.closed()
-        found += [(search.range.revision(index), closed[index]) for index in sorted(closed) if low < index < high]
+        inside = search.range.candidates[low + 1 : high]
+        found += [UntestableRevision(one.revision, one.untestable) for one in inside if one.untestable is not None]
         found += search.range.left_out()
-    return (*(UntestableRevision(*each) for each in found), *search.untestable_outside)
+    return (*found, *search.untestable_outside)
 
 
 def _other_failures(search: BisectSearch) -> tuple[OtherFailure, ...]:
@@ -495,7 +520,7 @@ def _other_failures(search: BisectSearch) -> tuple[OtherFailure, ...]:
         return ()
     match = search.match(search.failure)
     return tuple(
-        OtherFailure(search.range.revision(index), outcome.failure)
+        OtherFailure(search.revision(index), outcome.failure)
         for index, outcomes in sorted(search.outcomes.items())
         if isinstance(outcome := outcomes[-1], Failed) and not match(outcome.failure)
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from triage.bisect.result import Side
 from triage.bisect.search import BisectSearch
 from triage.model.errors import BadInput
-from triage.model.outcome import Failed, Outcome, Untestable, Verdict
+from triage.model.outcome import Outcome, Verdict
 from triage.toolchains.home import disk_errors, write_whole
 
 
@@ -25,52 +24,42 @@ class JournalEntry:
     """A sha or a release."""
     verdict: Verdict
     by: Literal["probe", "person"]
-    """Whether the case was compiled or the user typed it."""
     why: str = ""
-    """The failure, or the reason."""
 
 
 _ENTRIES = TypeAdapter(tuple[JournalEntry, ...])
+_FORMAT = "2"  # changes when the meaning of the entries does
 
 
-class Journal:
-    """The verdicts of a bisect in a JSON file, which is replaced as a whole, so that an interruption loses at most the last."""
-
-    def __init__(self, folder: Path, key: Iterable[str]) -> None:
-        """`key` identifies the bisect: its case, ends and kind."""
-        name = blake2b("\0".join(key).encode(), digest_size=10).hexdigest()
-        self.path = folder / f"{name}.json"
-
-    def read(self) -> tuple[JournalEntry, ...]:
-        """Read the verdicts so far, in order; none from a file that is missing or damaged."""
-        try:
-            return _ENTRIES.validate_json(self.path.read_bytes())
-        except (OSError, ValidationError):
-            return ()
-
-    def write(self, entries: Iterable[JournalEntry]) -> None:
-        """Replace all verdicts."""
-        with disk_errors("write the journal of the bisect"):
-            write_whole(self.path, _ENTRIES.dump_json(tuple(entries)))
+def read_journal(path: Path) -> tuple[JournalEntry, ...]:
+    """Return the verdicts in a journal, in order; none from a file that is missing or damaged."""
+    try:
+        return _ENTRIES.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return ()
 
 
-@dataclass(slots=True)
 class Session:
-    """A search and its journal."""
+    """A search that has begun, and its verdicts so far.
 
-    search: BisectSearch
-    journal: Journal
-    entries: list[JournalEntry] = field(default_factory=list)
+    The journal is replaced as a whole after each verdict, so that an interruption loses at most the last.
+    """
+
+    def __init__(self, search: BisectSearch, home: Path) -> None:
+        first, last = search.revision(0).name, search.revision(search.last).name
+        key = "\0".join((_FORMAT, search.case.name, first, last, search.kind))
+        self.search, self.entries = search, list[JournalEntry]()
+        self.journal = home / "bisects" / f"{blake2b(key.encode(), digest_size=10).hexdigest()}.json"
 
     def resume(self) -> int:
         """Take in the journal's verdicts about this range; return how many there are."""
-        names = {self.search.range.revision(index).name for index in range(len(self.search.range))}
-        self.entries = [entry for entry in self.journal.read() if entry.name in names]
+        names = {candidate.revision.name for candidate in self.search.range.candidates}
+        self.entries = [entry for entry in read_journal(self.journal) if entry.name in names]
         self._rebuild()
         return len(self.entries)
 
     def next(self) -> int | None:
-        """The candidate to probe next; None when the answer is final or no probe can help any more."""
+        """Return the candidate to probe next; None if the answer is final or no probe can help any more."""
         chosen = self.search.choose()
         return chosen[len(chosen) // 2] if chosen else None
 
@@ -78,15 +67,8 @@ class Session:
         """Compile at a candidate and take in the outcome."""
         self.search.ask([index])
         outcome = self.search.outcomes[index][-1]
-        name, verdict = self.search.range.revision(index).name, self.search.verdict(outcome)
-        match outcome:
-            case Failed(failure=failure):
-                why = failure.signature
-            case Untestable(reason=reason):
-                why = reason
-            case _:
-                why = "compiled"
-        self._note(JournalEntry(name, verdict, "probe", why))
+        why = outcome.reason or (outcome.failure.signature if outcome.failure else "compiled")
+        self._note(JournalEntry(self.search.revision(index).name, self.search.verdict(outcome), "probe", why))
         return outcome
 
     def record(self, index: int, verdict: Verdict) -> None:
@@ -95,62 +77,58 @@ class Session:
         Raises:
             BadInput: It contradicts an end of the range or an earlier verdict.
         """
-        search = self.search
-        assert search.belief is not None
-        name, side = search.range.revision(index).name, search.kind.side(verdict)
+        search, side_of = self.search, self.search.kind.side
+        name, side = search.revision(index).name, side_of(verdict)
         known = {0: search.kind.verdict(Side.OLD), search.last: search.kind.verdict(Side.NEW)}
         known |= {self.index_of(entry.name): entry.verdict for entry in self.entries}
         for other, said in sorted(known.items()):
-            is_old, is_new = search.kind.side(said) is Side.OLD, search.kind.side(said) is Side.NEW
-            if (side is Side.NEW and is_old and index <= other) or (side is Side.OLD and is_new and index >= other):
-                earlier = search.range.revision(other).name
+            is_before_old = side is Side.NEW and side_of(said) is Side.OLD and index <= other
+            if is_before_old or (side is Side.OLD and side_of(said) is Side.NEW and index >= other):
                 where = "the same revision" if index == other else f"{name} is {'older' if index < other else 'newer'}"
                 undo = "" if other in (0, search.last) else "; `undo` removes the last verdict"
-                raise BadInput(f"{verdict} {name} contradicts {said} {earlier}: {where}{undo}")
-        search.belief = search.belief.observe(index, side)
+                raise BadInput(f"{verdict} {name} contradicts {said} {search.revision(other).name}: {where}{undo}")
         self._note(JournalEntry(name, verdict, "person"))
+        self._rebuild()
 
     def undo(self) -> JournalEntry | None:
-        """Remove the last verdict and return it; None when there is none."""
+        """Remove the last verdict and return it; None if there is none."""
         if not self.entries:
             return None
         entry = self.entries.pop()
-        self.journal.write(self.entries)
+        self._save()
         if entry.by == "probe":
-            self.search.outcomes.get(self.index_of(entry.name), []).clear()
-            self.search.outcomes = {index: known for index, known in self.search.outcomes.items() if known}
+            self.search.outcomes.pop(self.index_of(entry.name), None)
         self._rebuild()
         return entry
 
     def index_of(self, name: str) -> int:
-        """The index of the candidate with this name, or a sha that begins with it (4 digits or more).
-
-        Raises:
-            BadInput: There is none, or more than one.
-        """
-        candidates = self.search.range
-        matches = [
-            index
-            for index in range(len(candidates))
-            if candidates.revision(index).name == name
-            or (len(name) >= 4 and any(sha.startswith(name) for sha in candidates.shas(index)))
-        ]
+        """Return the candidate with this name, or a sha that begins with it (4 digits or more). BadInput: not exactly one."""
+        matches = []
+        for index, one in enumerate(self.search.range.candidates):
+            if one.revision.name == name or (len(name) >= 4 and any(sha.startswith(name) for sha in one.shas)):
+                matches.append(index)
         if len(matches) != 1:
-            raise BadInput(f"{name!r} is not one of the {len(candidates)} candidates of this bisect")
+            raise BadInput(f"{name!r} is not one of the {self.search.last + 1} candidates of this bisect")
         return matches[0]
 
     def _note(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
-        self.journal.write(self.entries)
+        self._save()
+
+    def _save(self) -> None:
+        with disk_errors("write the journal of the bisect"):
+            write_whole(self.journal, _ENTRIES.dump_json(tuple(self.entries)))
 
     def _rebuild(self) -> None:
         """Start the belief anew from all outcomes, and the entries that no outcome of this session stands for."""
         search = self.search
         search.rebuild()
         assert search.belief is not None
-        indexed = [(self.index_of(entry.name), entry) for entry in self.entries]
-        search.belief = search.belief.observe_all(
-            (index, search.kind.side(entry.verdict))
-            for index, entry in indexed
-            if entry.by == "person" or index not in search.outcomes
+        known = [(self.index_of(entry.name), entry) for entry in self.entries]
+        search.belief = search.belief.observe(
+            *(
+                (index, search.kind.side(entry.verdict))
+                for index, entry in known
+                if entry.by == "person" or index not in search.outcomes
+            )
         )

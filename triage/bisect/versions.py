@@ -13,14 +13,14 @@ from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """Both ends and what lies between them, oldest first; empty where nothing can be searched.
-
-    problem: why it is empty; skipped: why nightlies are left out.
-    """
+    """Two toolchains and what lies between them."""
 
     refs: tuple[ToolchainRef, ...] = ()
+    """Both ends and what lies between them, oldest first; empty if nothing can be searched."""
     problem: str | None = None
+    """Why it is empty."""
     skipped: str | None = None
+    """Why nightlies are left out."""
 
     @property
     def contents(self) -> str:

@@ -39,7 +39,7 @@ from triage.toolchains.home import home_path
 
 if TYPE_CHECKING:  # the search needs numpy, which is slow to import
     from triage.bisect.plan import BisectRequest
-    from triage.bisect.two_repositories import ModelHistory, TwoRepositories
+    from triage.bisect.two_repositories import ModelHistory
 
 T = TypeVar("T")
 
@@ -128,30 +128,41 @@ def bisect(
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
     if metric is None and threshold is not None:
         raise BadInput("--threshold needs --metric")
-    models = _model_history(named.recipe, named.case, model, good, bad) if model else None
+    before, after = _in_order(find, good, bad)
+    models = _model_history(named.recipe, named.case, model, find) if model else None
     chosen = models.at(models.ends[1]) if models else named.load()
     with compiling.open(chosen, trust=trust) as runner:
-        from triage.bisect.plan import BisectRequest
+        from triage.bisect.plan import BisectRequest, bisect_between
 
         request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, metric is None, build, _asked)
         if dry_run:
-            write_report(output, _forecast(request, *_in_order(find, good, bad)), forecast_document)
+            write_report(output, _forecast(request, before, after), forecast_document)
             return Exit.OK
         if models:
-            both = _bisect_two(request, models, good, bad)
+            from triage.bisect.two_repositories import bisect_two
+
+            if before is None or after is None:
+                raise BadInput("--model needs --good and --bad as well; for a compiler that stays name the same one twice")
+            both = bisect_two(request, models, before, after)
             write_report(output, both, partial(two_repositories_document, compiler=chosen.compiler))
             return _exit_of(both.bisections)
-        with _measuring(request, good, bad, metric, threshold) if metric else nullcontext(request) as request:
+        with _measuring(request, before, after, metric, threshold) if metric else nullcontext(request) as request:
             if interactive:
-                bisection = _interactive(request, *_in_order(find, good, bad), resume=resume)
+                from triage.cli.interactive_bisect import prompt
+
+                found = prompt(request, before, after, resume=resume)
             else:
-                bisection = _bisect(request, *_in_order(find, good, bad), named.recipe)
-    write_report(output, bisection, partial(bisect_document, compiler=chosen.compiler))
-    return _exit_of([bisection])
+                found = bisect_between(request, before, after)
+    no_ends = found.status is Answer.INCONCLUSIVE and found.cause is None and found.failure is None
+    if no_ends and repo is None and (good or bad or find is BisectKind.FIX):  # name the command that finds them
+        words = ["triage", "bisect", str(named.recipe), *(["--case", chosen.name] if chosen.matrix else [])]
+        found = replace(found, command=shlex.join(words))
+    write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
+    return _exit_of([found])
 
 
 def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
-    """The older one first; also the other way round."""
+    """Return the older one first; also the other way round."""
     return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
 
 
@@ -166,40 +177,18 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
     return exit_without_answer(bisection.cause for bisection in bisections)
 
 
-def _bisect(request: BisectRequest, before: str | None, after: str | None, recipe: Path) -> Bisection:
-    """Bisect. Where the named ends do not fit, name the command that finds them."""
-    from triage.bisect.plan import bisect_between
-
-    bisection = bisect_between(request, before, after)
-    no_ends = bisection.status is Answer.INCONCLUSIVE and bisection.cause is None and bisection.failure is None
-    if no_ends and request.repo is None and (before or after or request.kind is BisectKind.FIX):
-        case = ["--case", request.case.name] if request.case.matrix else []
-        return replace(bisection, command=shlex.join(["triage", "bisect", str(recipe), *case]))
-    return bisection
-
-
-def _model_history(recipe: Path, name: str | None, model: str, good: str | None, bad: str | None) -> ModelHistory:
-    """Open the history of a model that DIR@GOOD..BAD names. name: of the case; good, bad: compilers."""
+def _model_history(recipe: Path, name: str | None, model: str, kind: BisectKind) -> ModelHistory:
+    """Open the history of a model that DIR@GOOD..BAD names. name: of the case."""
     from triage.bisect.two_repositories import ModelHistory
     from triage.git_history import Repository
 
     folder, at, refs = model.rpartition("@")
-    first, dots, last = refs.partition("..")
-    if not (at and first and dots and last):
+    good, dots, bad = refs.partition("..")
+    if not (at and good and dots and bad):
         raise BadInput(f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1.4..main")
-    if None in (good, bad):
-        raise BadInput("--model needs --good and --bad as well; for a compiler that stays name the same one twice")
     repository = Repository(Path(folder).expanduser())
-    ends = [repository.resolve(ref) for ref in (first, last)]
+    ends = _in_order(kind, repository.resolve(good), repository.resolve(bad))
     return ModelHistory(repository, recipe, home_path(), lambda path: one_case(load_cases([path]), name), ends)
-
-
-def _bisect_two(request: BisectRequest, models: ModelHistory, good: str | None, bad: str | None) -> TwoRepositories:
-    from triage.bisect.two_repositories import bisect_two
-
-    pairs = [(str(compiler), sha) for compiler, sha in zip((good, bad), models.ends, strict=True)]
-    old, new = pairs if request.kind is BisectKind.REGRESSION else reversed(pairs)
-    return bisect_two(request, models, old, new)
 
 
 def _forecast(request: BisectRequest, before: str | None, after: str | None) -> Forecast:
@@ -208,36 +197,33 @@ def _forecast(request: BisectRequest, before: str | None, after: str | None) -> 
     from triage.bisect.plan import candidates_of
     from triage.bisect.search import confirmations
 
-    candidates = candidates_of(request, before, after)
-    if isinstance(candidates, CommitCandidates):
-        cost = candidates.cost()
-        again = 2 * confirmations(request.confidence)
+    found, again = candidates_of(request, before, after), 2 * confirmations(request.confidence)
+    if isinstance(found, CommitCandidates):
+        cost = found.cost()
         return Forecast([], cost.builds + cost.downloads + again, cost.text)
-    closed = candidates.closed()
-    jobs = [ProbeJob(request.case, candidates.ref(index)) for index in range(len(candidates)) if index not in closed]
-    # Where the ends are not named, up to three changes are confirmed: where it broke, changed and went.
+    jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
+    # If the ends are not named, up to three changes are confirmed: where it broke, changed and went.
     pairs = 1 if before and after else 3
-    again = 2 * confirmations(request.confidence)
     what = "confirm the pair around the change" if pairs == 1 else "confirm the pairs around up to three changes"
     return forecast(request.runner, jobs, more=again * pairs, remark=f"that includes {again * pairs} to {what}")
 
 
 @contextmanager
 def _measuring(
-    request: BisectRequest, good: str | None, bad: str | None, text: str, threshold: float | None
+    request: BisectRequest, before: str | None, after: str | None, text: str, threshold: float | None
 ) -> Iterator[BisectRequest]:
     """Yield the request with a runner for which a number beyond the threshold is a failure. text: NAME[:FUNCTION]."""
     from triage.bisect.metric import threshold_between
     from triage.bisect.plan import compilers_at
     from triage.bisect.slower import judged_by_time
 
-    if good is None or bad is None:
+    if before is None or after is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
     name, _, function = text.partition(":")
     metric = Metric(name)
     if function and metric != Metric.RUN_SECONDS:
         raise BadInput(f"--metric {text}: only run_seconds takes a function")
-    better, worse = _in_order(request.kind, *compilers_at(request, *_in_order(request.kind, good, bad)))
+    better, worse = _in_order(request.kind, *compilers_at(request, before, after))
     runner, case = request.runner, request.case
     if metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS):
         with judged_by_time(runner, case, (better, worse), metric, function or None, SECONDS, threshold) as judging:
@@ -245,13 +231,3 @@ def _measuring(
     else:
         limit = threshold_between(runner, case, better, worse, metric, threshold)
         yield replace(request, runner=runner.with_threshold(limit))
-
-
-def _interactive(request: BisectRequest, before: str | None, after: str | None, *, resume: bool) -> Bisection:
-    from triage.bisect.plan import open_session
-    from triage.cli.interactive_bisect import prompt
-
-    session = open_session(request, before, after)
-    if isinstance(session, Bisection):
-        return session
-    return prompt(session, resume=resume)

@@ -100,8 +100,7 @@ class OriginFinder:
         """Bisect a regression of a case along releases, or its fix; where an end is not a release, at once along the commits of
         the clone. Without an answer the bisection has the reason.
         """
-        from triage.bisect.candidates import ReleaseCandidates
-        from triage.bisect.plan import plan_commits, search_on
+        from triage.bisect.plan import plan_commits, search_versions
 
         is_fix, request = kind is BisectKind.FIX, self.request(case, kind)
         if self.repo is not None and not is_fix and not self.can_narrow((self.baseline, self.toolchain)):
@@ -109,7 +108,7 @@ class OriginFinder:
         versions = self.fixes if is_fix else self.between
         if versions.problem is not None:
             return CaseOrigin(Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=versions.problem))
-        return _run(search_on(replace(request, repo=None), ReleaseCandidates(versions.refs, self.runner.registry)), changed)
+        return _run(search_versions(request, versions.refs), changed)
 
     def narrow(self, case: Case, ends: Ends, changed: Failure | None = None) -> CaseOrigin | str:
         """Bisect what lies between two releases: the commits of the clone, or else nightlies. Return why there is nothing.
@@ -117,15 +116,14 @@ class OriginFinder:
         Raises:
             EnvironmentFailure: There is nothing else, and no source of compilers of commits can be asked.
         """
-        from triage.bisect.candidates import ReleaseCandidates
-        from triage.bisect.plan import plan_commits, search_on
+        from triage.bisect.plan import plan_commits, search_versions
 
         names, request = " and ".join(end.revision.name for end in ends), self.request(case)
         problems, failure = [], None
         if self.repo is not None:
             try:
                 commits = plan_commits(request, *map(rev_text, ends))
-                if len(commits.range) - len(commits.range.closed()) > len(ends):
+                if len(commits.range.candidates) - len(commits.range.closed) > len(ends):
                     return _run(commits, changed)
                 problems.append(f"no source has a compiler of a commit between {names}")
             except BadInput as error:
@@ -135,7 +133,7 @@ class OriginFinder:
         without = self.without_nightlies(ends)
         if without is None:
             nightlies = versions_between(self.runner.registry, *ends, nightlies=True).refs
-            return _run(search_on(replace(request, repo=None), ReleaseCandidates(nightlies, self.runner.registry)), changed)
+            return _run(search_versions(request, nightlies), changed)
         if failure is not None:
             raise failure
         return "; ".join([*problems, without])
@@ -195,11 +193,11 @@ def finder_between(
 
 
 def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:
-    from triage.bisect.failure_path import search_change
+    from triage.bisect.releases import search_change
     from triage.bisect.search import run_search
 
     bisection = search_change(search, changed) if changed else run_search(search)
-    refs = {search.range.revision(index).name: search.range.ref(index) for index in range(len(search.range))}
+    refs = {candidate.revision.name: candidate.ref for candidate in search.range.candidates}
     pair = (bisection.after, bisection.before) if bisection.undone else (bisection.before, bisection.after)
     old, new = (refs.get(revision.name) if revision else None for revision in pair)
     return CaseOrigin(bisection, (old, new) if old and new else None)
