@@ -9,23 +9,22 @@ from pathlib import Path
 from pydantic import Field, PositiveFloat
 
 from triage.compilers.iree.devices import IREE
-from triage.compilers.iree.run_files import read_flagfile
-from triage.compilers.iree.suite_files import EMPTY, SuiteFiles, SuiteMapping
-from triage.compilers.iree.suite_models import is_model_test, is_onnx_models, model_cases, onnx_cases, torch_test
-from triage.model.case import Case, Expectation, Flag, Input, Library, RunSpec
+from triage.compilers.iree.recipe_format import read_flagfile
+from triage.compilers.iree.suite_files import Suite, SuiteFile
+from triage.compilers.iree.suite_models import expected_at, is_model_test, is_onnx_models, model_cases, onnx_cases, torch_test
+from triage.model.case import Case, Flag, Input, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import ConfigDocument, read_document, read_text
+from triage.recipes.document import read_text
 from triage.recipes.expectations import ExpectationChange, ObservedCase, UpdatedFile, edited_json_lists
-from triage.recipes.mapping import Text, Texts, content_of
+from triage.recipes.mapping import MappingFormat, Text, Texts
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
-_LISTS = ("skip_compile_tests", "skip_run_tests", "expected_compile_failures", "expected_run_failures")
-_COMPILE, _RUN = _EXPECTED = _LISTS[2:]
+_COMPILE, _RUN = _EXPECTED = ("expected_compile_failures", "expected_run_failures")
 _STAGES = ((_COMPILE, Stage.COMPILE), (_RUN, Stage.RUN), (_RUN, Stage.COMPARE))  # a wrong result is a failed run there
 
 
-class SuiteConfig(SuiteMapping):
+class SuiteConfig(MappingFormat):
     """A config file of the suites whose tests are folders."""
 
     config_name: Text
@@ -45,27 +44,35 @@ class IreeSuites:
     def cases(self, folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
         """The cases of a suite: for each config the tests below `folder` that it does not skip, in the order of their names.
 
-        A config that is a test of a whole model itself names its modules by their path in `folder`. A folder stands for the
-        tests of this kind below it.
+        configs: files with flags and known failures; or tests of whole models, which name their modules by their path in
+        `folder`, and folders of such tests. downloads: where files from URLs are kept.
+
+        Raises:
+            BadFiles: with the mistakes of all configs and tests.
+            BadInput: there is no test below the folder.
         """
-        files = SuiteFiles(folder, downloads)
+        suite = Suite(folder, downloads)
         cases: list[Case] = []
         for path in configs:
-            with files.collecting():
-                for document in _model_tests(files, path) if path.is_dir() else [files.document(path)]:
-                    with files.collecting():
-                        cases += _cases(files, document, several=len(configs) > 1)
-        if files.problems:
-            raise BadFiles(list(dict.fromkeys(files.problems)))  # a quality test is read for its benchmark as well
+            with suite.collecting():
+                for file in _model_tests(suite, path) if path.is_dir() else [SuiteFile(suite, path)]:
+                    with suite.collecting():
+                        cases += _cases(file, several=len(configs) > 1)
+        if suite.problems:
+            raise BadFiles(list(dict.fromkeys(suite.problems)))  # a quality test is read for its benchmark as well
         return tuple(cases)
 
     def updated_config(
         self, folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool
     ) -> UpdatedFile:
-        document = read_document(path, EMPTY, json=True)
-        if is_onnx_models(document.data) or is_model_test(document.data):
+        """A config with the known failures that were seen. BadFiles when it cannot be read or edited.
+
+        observed: of cases with this config; prune: remove listed tests that exist in none of the folders.
+        """
+        file = SuiteFile(Suite(path.parent, path.parent), path)
+        if is_onnx_models(file.data) or is_model_test(file.data):
             raise BadInput(f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; edit this file by hand")
-        config = content_of(document, SuiteConfig)
+        config = file.content(SuiteConfig)
         edits = {key: (set[str](), set[str]()) for key in _EXPECTED}  # tests to remove, and to add
         changes = []
         for entry in observed:
@@ -87,47 +94,44 @@ class IreeSuites:
             edits[key][0].update(gone)
             changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
         text = read_text(path)
-        new = edited_json_lists(path, text, edits)
-        return UpdatedFile(path, text, new, tuple(changes))
+        return UpdatedFile(path, text, edited_json_lists(path, text, edits), tuple(changes))
 
 
-def _model_tests(files: SuiteFiles, folder: Path) -> list[ConfigDocument]:
+def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
     """The tests of models below a folder, whose other files are modules."""
-    documents = [files.document(file) for file in sorted(folder.rglob("*.json"))]
-    tests = [document for document in documents if is_model_test(document.data)]
+    files = [SuiteFile(suite, file) for file in sorted(folder.rglob("*.json"))]
+    tests = [file for file in files if is_model_test(file.data)]
     if not tests:
         raise BadInput(f'{folder}: no file below it is a test: a test is a JSON file with the key "type" or "run_function"')
     return tests
 
 
-def _cases(files: SuiteFiles, document: ConfigDocument, *, several: bool) -> Iterator[Case]:
-    """The cases of one JSON file. several: whether there are other configs, so that its name is part of the cases' names."""
-    if is_model_test(document.data):
-        return model_cases(files, document)
-    if is_onnx_models(document.data):
-        return onnx_cases(files, document, several=several)
-    return _folder_cases(files, document, several=several)
-
-
-def _folder_cases(files: SuiteFiles, document: ConfigDocument, *, several: bool) -> Iterator[Case]:
-    """Yield the cases of the tests that are folders, with one config."""
-    tests = [(name, test) for name, test in _tests(files.folder) if test.is_relative_to(files.folder)]
+def _cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
+    """Yield the cases of a JSON file. several: whether there are others, so that its name is part of the cases' names."""
+    suite = file.suite
+    if is_model_test(file.data):
+        yield from model_cases(file)
+        return
+    if is_onnx_models(file.data):
+        yield from onnx_cases(file, several=several)
+        return
+    tests = [(name, test) for name, test in _tests(suite.folder) if test.is_relative_to(suite.folder)]
     if not tests:
-        raise BadInput(f"{files.folder}: no folder below it holds a program (*.mlir) and {_VALUES} or {_TORCH_VALUES}")
+        raise BadInput(f"{suite.folder}: no folder below it holds a program (*.mlir) and {_VALUES} or {_TORCH_VALUES}")
     programs = []
     for name, test in tests:
-        with files.collecting():
-            programs.append((name, *_program(files, test)))
-    config = content_of(document, SuiteConfig)
+        with suite.collecting():
+            programs.append((name, *_program(suite, test)))
+    config = file.content(SuiteConfig)
     for name, program, values in programs:
         if name not in config.skip_compile_tests:
-            case = _case(files, document, config, name, program, values)
+            case = _case(file, config, name, program, values)
             yield replace(case, name=f"{name}[config={config.config_name}]") if several else case
 
 
-def _program(files: SuiteFiles, test: Path) -> tuple[Path, RunSpec]:
+def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
     if (test / _TORCH_VALUES).is_file():
-        return torch_test(files, test / _TORCH_VALUES)
+        return torch_test(SuiteFile(suite, test / _TORCH_VALUES))
     programs = [path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc")]
     if len(programs) != 1:
         message = f"a test has one program (*.mlir, *.mlirbc), not {len(programs)}."
@@ -135,16 +139,16 @@ def _program(files: SuiteFiles, test: Path) -> tuple[Path, RunSpec]:
     return programs[0], read_flagfile(test / _VALUES)
 
 
-def _case(files: SuiteFiles, document: ConfigDocument, config: SuiteConfig, test: str, program: Path, values: RunSpec) -> Case:
+def _case(file: SuiteFile, config: SuiteConfig, test: str, program: Path, values: RunSpec) -> Case:
     library = Library(Input(program, IREE.inputs[program.suffix]), tuple(map(Flag, config.iree_compile_flags)))
-    case = files.case(config.config_name, library, document, test, Limits())
+    case = file.case(config.config_name, library, test, Limits())
     run = replace(values, flags=(*config.iree_run_module_flags, *values.flags), limits=Limits(timeout=120.0))
     if run.measured and case.target.backend == "llvm-cpu" and not any(flag.startswith("--device=") for flag in run.flags):
         run = replace(run, device="local-task")  # where the runtime runs a program when nothing is said
     golden = config.golden_times_ms.get(test) if run.measured else None
     return replace(
         case,
-        expect=tuple(Expectation(None, stage=stage) for key, stage in _STAGES if test in getattr(config, key)),
+        expect=expected_at(*(stage for key, stage in _STAGES if test in getattr(config, key))),
         run=None if test in config.skip_run_tests else run,
         benchmarks=(run,) if run.measured else (),
         goldens=() if golden is None else (("run_ms", config.tolerance_factor * golden),),

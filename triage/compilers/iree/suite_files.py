@@ -1,13 +1,16 @@
-"""Read the files of IREE's test suites: JSON documents, programs, values and weights, from a folder or from URLs."""
+"""The files of IREE's test suites: JSON files, and the programs, values and weights that they name, download or generate."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from math import prod
 from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import IREE, target_of
@@ -15,26 +18,25 @@ from triage.compilers.values import ValueText, split_value
 from triage.model.case import Artifact, Case, Flag, Generator, Input, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
-from triage.recipes.document import ConfigDocument, Loc, read_document
-from triage.recipes.mapping import MappingFormat
+from triage.recipes.document import read_document
+from triage.recipes.mapping import MappingFormat, content_of
 
 EMPTY = 'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": [], "module": …}'
 LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and their weights gigabytes
 _TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
 _STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is read here; the tests' own would be lost
+# A global whose initial value is a parameter, in the custom and in the generic form of MLIR.
+_PARAMETER = re.compile(rb'#(?:stream|flow)\.parameter\.named<(?:"[^"]*"::)?"([^"]+)"> : tensor<((?:\d+x)*)(\w+)>')
+_CHUNK = 1 << 24  # elements that are drawn at once
+# MLIR's types -> numpy's. numpy has no bf16: its elements are the upper halves of f32.
+_STORED = {"f16": "f2", "f32": "f4", "f64": "f8", "bf16": "u2", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
+
+M = TypeVar("M", bound=MappingFormat)
+At = str | int
 
 
-class SuiteMapping(MappingFormat):
-    """A mapping in a file of a suite."""
-
-
-def mistake(document: ConfigDocument, loc: Loc, message: str) -> BadFiles:
-    """The error for a mistake in a file. loc: parts that are not in the file are left out."""
-    return BadFiles([document.problem(loc, message)])
-
-
-class SuiteFiles:
-    """Reads the files of one suite. The methods raise BadFiles for a mistake; `problems` has those of all files."""
+class Suite:
+    """A folder of tests."""
 
     def __init__(self, folder: Path, downloads: Path) -> None:
         """folder: what names of modules are relative to; downloads: where files from URLs are kept."""
@@ -50,54 +52,19 @@ class SuiteFiles:
         except BadFiles as error:
             self.problems += error.problems
 
-    def document(self, file: Path) -> ConfigDocument:
-        """Read a JSON file."""
-        return read_document(file.absolute(), EMPTY, json=True)
-
     def made(self, key: str, name: str, source: str | Generator, *before: Artifact) -> Path:
         """The path of a file that is downloaded or generated. key: decides its content; before: what it is made of."""
         path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
         self._artifacts[path] = (*before, Artifact(path, source))
         return path
 
-    def artifacts_of(self, *paths: Path) -> tuple[Artifact, ...]:
-        """What has to be obtained before these files are there."""
-        return tuple(artifact for path in paths for artifact in self._artifacts.get(path, ()))
-
     def download(self, url: str) -> Path:
         """The path of the file of a URL."""
         return self.made(url, PurePosixPath(urlsplit(url).path).name or "file", url)
 
-    def file(self, place: str, document: ConfigDocument, loc: Loc) -> Path:
-        """The file of a URL or next to the document."""
-        if re.match(r"https?://[^/]+/.", place):
-            return self.download(place)
-        path = (Path(document.path).parent / place).absolute()
-        if not path.is_file():
-            raise mistake(document, loc, f'there is no file "{place}"; write a URL or a path next to this file.')
-        return path
-
-    def file_below(self, name: str, document: ConfigDocument, loc: Loc) -> Path:
-        """A file somewhere below the folder, by its name."""
-        for file in sorted(self.folder.rglob(name)):
-            return file
-        raise mistake(document, loc, f'there is no file "{name}" below {self.folder}: name a folder that has it as well.')
-
-    def program(self, place: str, flags: Sequence[str], document: ConfigDocument, loc: Loc) -> Library:
-        """A program by its URL or path, with its flags."""
-        path = self.file(place, document, loc)
-        if path.suffix not in IREE.inputs:
-            raise mistake(document, loc, f'"{path.name}" is not a program: name a file of {", ".join(IREE.inputs)}.')
-        own = tuple(Flag(flag) for flag in flags if not flag.startswith(_STATISTICS))
-        return Library(Input(path, IREE.inputs[path.suffix]), own, self.artifacts_of(path))
-
-    def value(self, text: str, place: str | None, document: ConfigDocument, loc: Loc) -> str:
-        """A value in the notation of the runtime: `TYPE`, `TYPE=@FILE`, `@FILE`, or a literal. place: the URL of its file."""
-        try:
-            parts = split_value(text) if place is None else ValueText(text, place, "")
-        except ValueError as error:
-            raise mistake(document, loc, str(error)) from None
-        return text if parts.file is None else str(replace(parts, file=str(self.file(parts.file, document, loc))))
+    def artifacts_of(self, *paths: Path) -> tuple[Artifact, ...]:
+        """What has to be obtained before these files are there."""
+        return tuple(artifact for path in paths for artifact in self._artifacts.get(path, ()))
 
     def run(
         self,
@@ -121,20 +88,161 @@ class SuiteFiles:
             artifacts=self.artifacts_of(*files, *(path for _, path in weights)),
         )
 
-    def case(self, recipe: str, program: Library, document: ConfigDocument, name: str = "", limits: Limits = LIMITS) -> Case:
-        """The case that compiles the program of a test. document: describes it; name: of the file when left out."""
+
+class SuiteFile:
+    """A JSON file of a suite. `at` is a place in it, whose parts that are not in the file are left out."""
+
+    def __init__(self, suite: Suite, path: Path) -> None:
+        self.suite, self.path = suite, path.absolute()
+        self._document = read_document(self.path, EMPTY, json=True)
+        self.data: Any = self._document.data
+
+    def content(self, model: type[M]) -> M:
+        """The content by its model. BadFiles with every mistake."""
+        return content_of(self._document, model)
+
+    def mistake(self, message: str, *at: At) -> BadFiles:
+        """The error for a mistake."""
+        return BadFiles([self._document.problem(at, message)])
+
+    def file(self, place: str, *at: At) -> Path:
+        """The file of a URL or next to this one."""
+        if re.match(r"https?://[^/]+/.", place):
+            return self.suite.download(place)
+        path = (self.path.parent / place).absolute()
+        if not path.is_file():
+            raise self.mistake(f'there is no file "{place}"; write a URL or a path next to this file.', *at)
+        return path
+
+    def file_below(self, name: str, *at: At) -> Path:
+        """A file somewhere below the folder, by its name."""
+        for file in sorted(self.suite.folder.rglob(name)):
+            return file
+        raise self.mistake(f'there is no file "{name}" below {self.suite.folder}: name a folder that has it as well.', *at)
+
+    def program(self, place: str, flags: Sequence[str], *at: At) -> Library:
+        """A program by its URL or path, with its flags."""
+        path = self.file(place, *at)
+        if path.suffix not in IREE.inputs:
+            raise self.mistake(f'"{path.name}" is not a program: name a file of {", ".join(IREE.inputs)}.', *at)
+        own = tuple(Flag(flag) for flag in flags if not flag.startswith(_STATISTICS))
+        return Library(Input(path, IREE.inputs[path.suffix]), own, self.suite.artifacts_of(path))
+
+    def value(self, text: str, place: str | None, *at: At) -> str:
+        """A value in the notation of the runtime: `TYPE`, `TYPE=@FILE`, `@FILE`, or a literal. place: the URL of its file."""
+        try:
+            parts = split_value(text) if place is None else ValueText(text, place, "")
+        except ValueError as error:
+            raise self.mistake(str(error), *at) from None
+        return text if parts.file is None else str(replace(parts, file=str(self.file(parts.file, *at))))
+
+    def case(self, recipe: str, program: Library, name: str = "", limits: Limits = LIMITS) -> Case:
+        """The case that compiles the program of a test. name: of the file when left out."""
         backend, chip = target_of([flag.text for flag in program.flags])
-        source = Path(document.path)
-        below = source.relative_to(self.folder) if source.is_relative_to(self.folder) else Path(source.name)
+        folder = self.suite.folder
+        below = self.path.relative_to(folder) if self.path.is_relative_to(folder) else Path(self.path.name)
         return Case(
             recipe=recipe,
             name=name or below.with_suffix("").as_posix(),
             summary="",
             compiler=IREE.name,
-            source=source,
+            source=self.path,
             input=program.input,
             target=Target(backend or "llvm-cpu", chip),
             flags=program.flags,
             limits=limits,
             artifacts=program.artifacts,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RandomWeights:
+    """Weights for all parameters of a program, in the order in which it names them; zeros without a seed."""
+
+    program: Path
+    seed: int | None
+
+    def write(self, target: Path) -> None:
+        """Write a file in the `safetensors` format, which the runtime reads. ValueError if there is nothing to draw."""
+        import numpy as np
+
+        header: dict[str, dict[str, object]] = {}
+        sizes: list[tuple[str, int]] = []
+        end = 0
+        for name, dimensions, element in dict.fromkeys(_PARAMETER.findall(self.program.read_bytes())):
+            kind, shape = element.decode(), [int(size) for size in dimensions.split(b"x")[:-1]]
+            if kind not in _STORED or (kind.startswith("i") and self.seed is not None):
+                raise ValueError(f"{self.program}: there are no random weights of the type {kind}")
+            sizes.append((kind, prod(shape)))
+            begin, end = end, end + prod(shape) * np.dtype(_STORED[kind]).itemsize
+            header[name.decode()] = {"dtype": kind.upper(), "shape": shape, "data_offsets": [begin, end]}
+        if not header and self.seed is not None:
+            raise ValueError(f"{self.program}: the program names no parameters that random weights could replace")
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 64)
+        random = np.random.default_rng(self.seed)
+        with target.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            if self.seed is None:
+                file.truncate(8 + len(text) + end)
+                return
+            for kind, count in sizes:
+                for size in [_CHUNK] * (count // _CHUNK) + [count % _CHUNK]:
+                    drawn = random.normal(0.0, 0.01, size)
+                    bits = (drawn.astype("f4").view("u4") >> 16) if kind == "bf16" else drawn
+                    bits.astype(_STORED[kind]).tofile(file)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomTensor:
+    """A `.npy` file with uniform random numbers from 0 to `coeff`, plus `offset`."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """As numpy names it."""
+    seed: int
+    skipped: int = 0
+    """Numbers that tensors before this one drew from the same seed."""
+    coeff: float = 1.0
+    offset: float = 0.0
+
+    def write(self, target: Path) -> None:
+        """Draw the tensor and write it. ValueError for a type that numpy does not have."""
+        import numpy as np
+
+        random = np.random.RandomState(self.seed)
+        random.rand(self.skipped)
+        try:
+            array = np.asarray(self.coeff * random.rand(*self.shape) + self.offset)
+            np.save(target, (np.round(array) if np.dtype(self.dtype).kind == "b" else array).astype(self.dtype))
+        except TypeError as error:
+            raise ValueError(f"random values of the type {self.dtype} cannot be made: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ModelArguments:
+    """Random arguments for an ONNX model, whose number and types it says itself."""
+
+    model: Path
+    folder: Path
+
+    def __call__(self) -> tuple[Artifact, ...]:
+        """Return a file for each argument. ValueError if the model cannot be read."""
+        import onnx
+
+        try:
+            graph = onnx.load(self.model, load_external_data=False).graph
+        except Exception as error:  # protobuf's own class is not public
+            raise ValueError(f"{self.model}: it cannot be read as an ONNX model: {error}") from error
+        weights = {tensor.name for tensor in graph.initializer}
+        arguments: list[Artifact] = []
+        for index, value in enumerate(value for value in graph.input if value.name not in weights):
+            if not value.type.HasField("tensor_type"):
+                raise ValueError(f'{self.model}: the argument "{value.name}" is not a tensor')
+            tensor = value.type.tensor_type
+            shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)  # a size that is not fixed is 1
+            dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+            name = "-".join(["random", str(index), dtype, *map(str, shape)])
+            largest = 1.0 if "float" in dtype else 2.0  # integers are 0 or 1
+            arguments.append(Artifact(self.folder / f"{name}.npy", RandomTensor(shape, dtype, index, coeff=largest)))
+        return tuple(arguments)

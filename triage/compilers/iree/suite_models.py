@@ -13,12 +13,10 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
-from triage.compilers.iree.random_values import ModelArguments, RandomTensor, RandomWeights
-from triage.compilers.iree.suite_files import SuiteFiles, SuiteMapping, mistake
+from triage.compilers.iree.suite_files import At, ModelArguments, RandomTensor, RandomWeights, SuiteFile
 from triage.model.case import Case, Expectation, Library, Reference, RunSpec
 from triage.model.execution import Stage
-from triage.recipes.document import ConfigDocument, Loc
-from triage.recipes.mapping import Text, Texts, content_of
+from triage.recipes.mapping import MappingFormat, Text, Texts
 
 _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="
@@ -34,12 +32,12 @@ _STAGES: dict[str, tuple[Stage, ...]] = {
 _ByMachine = dict[str, PositiveFloat]
 
 
-class _Module(SuiteMapping):
+class _Module(MappingFormat):
     mlir: Text = Field(examples=["https://example.com/model.mlir"])
     compiler_flags: Texts = ()
 
 
-class _Weights(SuiteMapping):
+class _Weights(MappingFormat):
     type: Literal["url", "random"]
     scope: Text
     url: Text = ""
@@ -47,12 +45,12 @@ class _Weights(SuiteMapping):
     seed: NonNegativeInt | None = None
 
 
-class _Value(SuiteMapping):
+class _Value(MappingFormat):
     value: Text | None = None
     url: Text | None = None
 
 
-class _Test(SuiteMapping):
+class _Test(MappingFormat):
     """A test of a model: `quality`, `benchmark` or `compstat`."""
 
     type: Literal["quality", "benchmark", "compstat"]
@@ -73,7 +71,7 @@ class _Source(_Value):
     url: Text = Field(alias="source")
 
 
-class _SharktankTest(SuiteMapping):
+class _SharktankTest(MappingFormat):
     mlir: Text
     compiler_flags: Texts = ()
     real_weights: Text | None = None
@@ -92,7 +90,7 @@ class _SharktankTest(SuiteMapping):
     add_pipeline_module: bool = False
 
 
-class _SharktankTime(SuiteMapping):
+class _SharktankTime(MappingFormat):
     function_run: Text
     inputs: Texts = ()
     device: Text | None = None
@@ -112,14 +110,14 @@ class _SharktankTime(SuiteMapping):
     modules: Texts = ()
 
 
-class _OnnxModels(SuiteMapping):
+class _OnnxModels(MappingFormat):
     config_name: Text
     iree_compile_flags: Texts
     iree_run_module_flags: Texts
     tests_and_expected_outcomes: dict[str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]]
 
 
-class _Formula(SuiteMapping):
+class _Formula(MappingFormat):
     """Random numbers: `coeff` times those from 0 to 1, plus `offset`."""
 
     shape: tuple[NonNegativeInt, ...]
@@ -128,7 +126,7 @@ class _Formula(SuiteMapping):
     offset: float = 0.0
 
 
-class _TorchTest(SuiteMapping):
+class _TorchTest(MappingFormat):
     function_name: Text = "main"
     flat_args: list[dict[Literal["Formula"], _Formula]]
     seed: NonNegativeInt = 0
@@ -152,63 +150,68 @@ def is_onnx_models(data: Any) -> bool:
     return isinstance(data, dict) and _OUTCOMES in data
 
 
-def model_cases(files: SuiteFiles, document: ConfigDocument) -> Iterator[Case]:
+def model_cases(file: SuiteFile) -> Iterator[Case]:
     """Yield the case of a test of a model, unless it is not for this machine."""
-    if "type" in document.data:
-        yield _typed_case(files, document)
-    elif "function_run" in document.data:
-        yield from _sharktank_time(files, document)
+    if "type" in file.data:
+        yield _typed_case(file)
+    elif "function_run" in file.data:
+        yield from _sharktank_time(file)
     else:
-        yield _sharktank_case(files, document)
+        yield _sharktank_case(file)
 
 
-def _typed_case(files: SuiteFiles, document: ConfigDocument) -> Case:
-    test = content_of(document, _Test)
+def expected_at(*stages: Stage) -> tuple[Expectation, ...]:
+    """Known failures at these stages."""
+    return tuple(Expectation(None, stage=stage) for stage in stages)
+
+
+def _typed_case(file: SuiteFile) -> Case:
+    test = file.content(_Test)
     names = test.modules or (test.module,)
-    first, *others = [_module(files, name, document, ("module", "modules", i)) for i, name in enumerate(names)]
-    case = replace(files.case(test.type, first, document), summary=" ".join(test.markers))
+    first, *others = [_module(file, name, "module", "modules", index) for index, name in enumerate(names)]
+    case = replace(file.case(test.type, first), summary=" ".join(test.markers))
     if test.type == "compstat":
-        return replace(case, goldens=_goldens(dispatches=test.golden_dispatch_count, artifact_bytes=test.golden_binary_size))
+        return _golden(case, dispatches=test.golden_dispatch_count, artifact_bytes=test.golden_binary_size)
     weights: list[tuple[str, Path]] = []
     for index, entry in enumerate(test.weights):
         if entry.type == "url":
-            path = files.file(entry.url, document, ("weights", index, "url"))
+            path = file.file(entry.url, "weights", index, "url")
         elif entry.module and entry.seed is not None:
-            path = _random_weights(files, _module(files, entry.module, document, ("weights", index, "module")), entry.seed)
+            path = _random_weights(file, _module(file, entry.module, "weights", index, "module"), entry.seed)
         else:
-            raise mistake(document, ("weights", index), 'random weights need the keys "module" and "seed".')
+            raise file.mistake('random weights need the keys "module" and "seed".', "weights", index)
         weights.append((entry.scope, path))
-    inputs = _values(files, document, "inputs", test.inputs)
-    expected = _values(files, document, "expected_outputs", test.expected_outputs)
-    run = files.run(inputs, expected, weights, test.run_args, others)
+    inputs, expected = _values(file, "inputs", test.inputs), _values(file, "expected_outputs", test.expected_outputs)
+    run = file.suite.run(inputs, expected, weights, test.run_args, others)
     if test.type == "quality":
         return replace(case, run=run)
     time = test.golden_time_ms
-    return _measured(replace(case, goldens=_goldens(run_ms=time and time * test.tolerance_factor)), run)
+    return _measured(_golden(case, run_ms=time and time * test.tolerance_factor), run)
 
 
-def _module(files: SuiteFiles, name: str, document: ConfigDocument, loc: Loc) -> Library:
-    file = files.folder / f"{name.removesuffix('.json')}.json"
-    if not file.is_file():
-        raise mistake(document, loc, f'there is no module "{name}": {file} does not exist.')
-    own = files.document(file)
-    module = content_of(own, _Module)
-    return files.program(module.mlir, module.compiler_flags, own, ("mlir",))
+def _module(file: SuiteFile, name: str, *at: At) -> Library:
+    path = file.suite.folder / f"{name.removesuffix('.json')}.json"
+    if not path.is_file():
+        raise file.mistake(f'there is no module "{name}": {path} does not exist.', *at)
+    own = SuiteFile(file.suite, path)
+    module = own.content(_Module)
+    return own.program(module.mlir, module.compiler_flags, "mlir")
 
 
-def _random_weights(files: SuiteFiles, program: Library, seed: int | None) -> Path:
+def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path:
     path = program.input.path
     name = "zero.safetensors" if seed is None else "random.safetensors"
-    return files.made(f"{path}\0{seed}", name, RandomWeights(path, seed), *program.artifacts)
+    return file.suite.made(f"{path}\0{seed}", name, RandomWeights(path, seed), *program.artifacts)
 
 
-def _values(files: SuiteFiles, document: ConfigDocument, key: str, values: Sequence[_Value]) -> list[str]:
-    at = [(key, index, "url", "source", "value") for index in range(len(values))]
-    return [files.value(value.value or "", value.url, document, loc) for value, loc in zip(values, at, strict=True)]
+def _values(file: SuiteFile, key: str, values: Sequence[_Value]) -> list[str]:
+    return [
+        file.value(entry.value or "", entry.url, key, index, "url", "source", "value") for index, entry in enumerate(values)
+    ]
 
 
-def _goldens(**limits: float | None) -> tuple[tuple[str, float], ...]:
-    return tuple((name, limit) for name, limit in limits.items() if limit is not None)
+def _golden(case: Case, **limits: float | None) -> Case:
+    return replace(case, goldens=tuple((name, limit) for name, limit in limits.items() if limit is not None))
 
 
 def _measured(case: Case, run: RunSpec) -> Case:
@@ -218,76 +221,73 @@ def _measured(case: Case, run: RunSpec) -> Case:
     return replace(case, run=run, benchmarks=(plain,))
 
 
-def _sharktank_case(files: SuiteFiles, document: ConfigDocument) -> Case:
-    test, machine = content_of(document, _SharktankTest), _Machine(document)
-    program, weights = _sharktank_model(files, document)
+def _sharktank_case(file: SuiteFile) -> Case:
+    test, machine = file.content(_SharktankTest), _Machine(file)
+    program, weights = _sharktank_model(file)
     stages = [Stage.RUN, Stage.COMPARE] if test.run_test_expecting_to_fail else []
     stages += [Stage.COMPILE] if machine.chip in test.compile_chip_expecting_to_fail else []
-    expect = tuple(Expectation(None, stage=stage) for stage in stages)
-    case = replace(files.case("quality", program, document), expect=expect)
+    case = replace(file.case("quality", program), expect=expected_at(*stages))
     if test.compile_only:
         return case
     libraries = []
     if test.pipeline_mlir is not None:
         own = machine.flags(test.pipeline_compiler_flags)
-        libraries.append(files.program(test.pipeline_mlir, own, document, ("pipeline_mlir",)))
-    inputs, expected = _values(files, document, "inputs", test.inputs), _values(files, document, "outputs", test.outputs)
-    run = files.run(inputs, expected, [(_SCOPE, weights)], test.threshold_args, libraries)
+        libraries.append(file.program(test.pipeline_mlir, own, "pipeline_mlir"))
+    inputs, expected = _values(file, "inputs", test.inputs), _values(file, "outputs", test.outputs)
+    run = file.suite.run(inputs, expected, [(_SCOPE, weights)], test.threshold_args, libraries)
     return replace(case, run=replace(run, device=test.device, function=test.run_function))
 
 
-def _sharktank_time(files: SuiteFiles, document: ConfigDocument) -> Iterator[Case]:
-    test, machine = content_of(document, _SharktankTime), _Machine(document)
+def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
+    test, machine, path = file.content(_SharktankTime), _Machine(file), file.path
     if machine.chip in test.specific_chip_to_ignore:
         return
-    path = Path(document.path)
     names = [f"{name}_{path.stem.rpartition('_')[2]}" for name in test.modules] or [f"{path.parent.name}_{path.stem}"]
-    models = [_sharktank_model(files, _quality_test(files, name, document)) for name in names]
+    models = [_sharktank_model(_quality_test(file, name)) for name in names]
     programs = [program for program, _ in models]
-    if test.mlir_file_name is not None:
-        file = files.file_below(test.mlir_file_name, document, ("mlir_file_name",))
-        programs.append(files.program(str(file), machine.flags(test.compile_flags), document, ("mlir_file_name",)))
-    inputs = [files.value(text, None, document, ("inputs", index)) for index, text in enumerate(test.inputs)]
-    weights = [(_SCOPE, path) for _, path in models]
-    run = files.run(inputs, weights=weights, flags=test.benchmark_flags, libraries=programs[1:])
+    if (name := test.mlir_file_name) is not None:
+        place = str(file.file_below(name, "mlir_file_name"))
+        programs.append(file.program(place, machine.flags(test.compile_flags), "mlir_file_name"))
+    inputs = [file.value(text, None, "inputs", index) for index, text in enumerate(test.inputs)]
+    run = file.suite.run(inputs, (), [(_SCOPE, weights) for _, weights in models], test.benchmark_flags, programs[1:])
     time = test.golden_time_ms.get(machine.kind)
-    goldens = _goldens(
+    case = _golden(
+        file.case("benchmark", programs[0]),
         run_ms=time and time * test.golden_time_tolerance_multiplier.get(machine.kind, 1.1),
         dispatches=test.golden_dispatch.get(machine.kind),
         artifact_bytes=test.golden_size.get(machine.kind),
     )
-    case = replace(files.case("benchmark", programs[0], document), goldens=goldens)
     yield _measured(case, replace(run, device=test.device, function=test.function_run))
 
 
-def _quality_test(files: SuiteFiles, name: str, document: ConfigDocument) -> ConfigDocument:
+def _quality_test(file: SuiteFile, name: str) -> SuiteFile:
     """The quality test that a benchmark names: by its folder and its file, joined by `_`."""
-    for file in sorted(files.folder.rglob("*.json")):
-        if f"{file.parent.name}_{file.stem}" == name and file != Path(document.path).absolute():
-            found = files.document(file)
+    for path in sorted(file.suite.folder.rglob("*.json")):
+        if f"{path.parent.name}_{path.stem}" == name and path != file.path:
+            found = SuiteFile(file.suite, path)
             if is_model_test(found.data) and not {"function_run", "type"} & found.data.keys():
                 return found
-    message = f'there is no quality test for "{name}" below {files.folder}: name a folder that has it as well.'
-    raise mistake(document, ("modules", 0), message)
+    text = f'there is no quality test for "{name}" below {file.suite.folder}: name a folder that has it as well.'
+    raise file.mistake(text, "modules", 0)
 
 
-def _sharktank_model(files: SuiteFiles, document: ConfigDocument) -> tuple[Library, Path]:
+def _sharktank_model(file: SuiteFile) -> tuple[Library, Path]:
     """The program of a quality test, and its weights. Without real ones they are zero, as the compiler writes them there."""
-    test, machine = content_of(document, _SharktankTest), _Machine(document)
+    test, machine = file.content(_SharktankTest), _Machine(file)
     flags = list(test.compiler_flags)
     if (name := test.tuner_file.get(machine.kind)) is not None:
-        flags.append(f"{_LIBRARY}{files.file_below(name, document, ('tuner_file', machine.kind))}")
-    program = files.program(test.mlir, machine.flags(flags), document, ("mlir",))
+        flags.append(f"{_LIBRARY}{file.file_below(name, 'tuner_file', machine.kind)}")
+    program = file.program(test.mlir, machine.flags(flags), "mlir")
     if test.real_weights is None:
-        return program, _random_weights(files, program, None)
-    return program, files.file(test.real_weights, document, ("real_weights",))
+        return program, _random_weights(file, program, None)
+    return program, file.file(test.real_weights, "real_weights")
 
 
 class _Machine:
     """The machine of a test of sharktank. The environment names its kind and chip, as for their own harness."""
 
-    def __init__(self, document: ConfigDocument) -> None:
-        is_rocm = Path(document.path).stem.endswith("_rocm")
+    def __init__(self, file: SuiteFile) -> None:
+        is_rocm = file.path.stem.endswith("_rocm")
         self.chip = os.environ.get("ROCM_CHIP", "gfx942") if is_rocm else None
         self.kind = os.environ.get("SKU", "mi300") if is_rocm else "cpu"  # whose golden values count
 
@@ -295,46 +295,43 @@ class _Machine:
         return [*flags, f"--iree-rocm-target={self.chip}"] if self.chip else list(flags)
 
 
-def onnx_cases(files: SuiteFiles, document: ConfigDocument, *, several: bool) -> Iterator[Case]:
+def onnx_cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
     """Yield the cases of a config of ONNX models. The folder has models by their path in the zoo; others are downloaded."""
-    config = content_of(document, _OnnxModels)
+    config, suite = file.content(_OnnxModels), file.suite
     for test, outcome in config.tests_and_expected_outcomes.items():
         match = _ONNX_TEST.match(test)
         if match is None and (test != "default" or outcome != "skip"):
             message = 'a test is called "tests/model_zoo/…_models_test.py::test_models[….onnx]", and the "default" is "skip".'
-            raise mistake(document, (_OUTCOMES, test), message)
+            raise file.mistake(message, _OUTCOMES, test)
         if match is None or outcome == "skip":
             continue
         place = f"{match['folder']}/{match['model']}"
-        local, url = files.folder / place, f"{_MODELS}{place}"
-        program = files.program(str(local) if local.is_file() else url, config.iree_compile_flags, document, ())
-        arguments = ModelArguments(program.input.path, files.download(url).parent)
-        run = replace(
-            files.run((), flags=config.iree_run_module_flags), reference=Reference(onnxruntime=True), arguments=arguments
-        )
+        local, url = suite.folder / place, f"{_MODELS}{place}"
+        program = file.program(str(local) if local.is_file() else url, config.iree_compile_flags)
+        arguments = ModelArguments(program.input.path, suite.download(url).parent)
+        run = suite.run((), flags=config.iree_run_module_flags)
+        run = replace(run, reference=Reference(onnxruntime=True), arguments=arguments)
         if program.input.path.is_file():
             with suppress(ValueError):  # the import reports it
                 run = run.with_arguments()
         name = place.removesuffix(".onnx") + (f"[config={config.config_name}]" if several else "")
-        expect = tuple(Expectation(None, stage=stage) for stage in _STAGES[outcome])
-        yield replace(files.case(config.config_name, program, document, name), run=run, expect=expect)
+        yield replace(file.case(config.config_name, program, name), run=run, expect=expected_at(*_STAGES[outcome]))
 
 
-def torch_test(files: SuiteFiles, path: Path) -> tuple[Path, RunSpec]:
+def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
     """The program of a test with formulas for its inputs, and how to run it."""
-    document = files.document(path)
-    test = content_of(document, _TorchTest)
-    program = files.file(test.file_name, document, ("file_name",))
+    test = file.content(_TorchTest)
+    program = file.file(test.file_name, "file_name")
     inputs: list[Path] = []
     skipped = 0
     for argument in test.flat_args:
         tensor = RandomTensor(**dict(argument["Formula"]), seed=test.seed, skipped=skipped)
-        inputs.append(files.made(repr(tensor), f"input_{len(inputs)}.npy", tensor))
+        inputs.append(file.suite.made(repr(tensor), f"input_{len(inputs)}.npy", tensor))
         skipped += prod(tensor.shape)
     expected = [
-        files.file(output.url or output.value or "", document, ("expected_output", index, "url", "value"))
+        file.file(output.url or output.value or "", "expected_output", index, "url", "value")
         for index, output in enumerate(test.expected_output or ())
     ]
-    run = files.run([f"@{file}" for file in inputs], [f"@{file}" for file in expected])
+    run = file.suite.run([f"@{path}" for path in inputs], [f"@{path}" for path in expected])
     run = replace(run, function=test.function_name, measured=test.mode == "benchmark")
     return program, run if run.measured else replace(run, closeness=(test.rtol, test.atol, test.equal_nan))

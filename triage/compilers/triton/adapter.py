@@ -1,27 +1,20 @@
-"""Translate a case for one version of Triton; a worker compiles it."""
+"""Find Triton below a folder, read what its package reports about itself, and translate a case; a worker compiles it."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import packaging
 from packaging.version import Version
 
-from triage.compilers.base import (
-    Compiler,
-    Description,
-    KernelSpec,
-    Packaging,
-    Part,
-    Wheel,
-)
-from triage.compilers.interpreters import interpreter
+from triage.compilers.base import Compiler, Description, Packaging, Part, Wheel, kernel_of, pep440
+from triage.compilers.interpreters import interpreter, version_of
 from triage.compilers.invocation import Invocation
-from triage.compilers.triton import layout
-from triage.compilers.triton.chips import chip_of
-from triage.compilers.triton.standalone import TritonScript
+from triage.compilers.triton.standalone import TritonScript, chip_of
 from triage.execution.crash_stack import stack_printer
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
@@ -35,6 +28,12 @@ if TYPE_CHECKING:
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
 _PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
+_LIBRARY = "triton/_C/libtriton*.so"
+_PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
+# The Python part compiles as much as the library does; assemblers and device libraries come with it.
+_PARTS = ("**/*.py", "**/bin/ptxas*", "**/*.bc")
+_VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
+_COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
 
 
 class Triton(Compiler):
@@ -50,7 +49,7 @@ class Triton(Compiler):
         phases=("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco"),
         # A kernel file is compiled, not run as a generator. IR compiles with the release that wrote it, and often with its
         # neighbours.
-        inputs={".py": InputKind.OTHER, ".ttir": InputKind.OTHER, ".ttgir": InputKind.OTHER},
+        inputs=dict.fromkeys((".py", ".ttir", ".ttgir"), InputKind.OTHER),
         sections=("kernel", "signature", "constexprs", "hints", "options"),
         flags=False,
         axis=("num_warps", "4, 8"),
@@ -68,30 +67,43 @@ class Triton(Compiler):
         return None
 
     def locate(self, root: Path) -> Path | None:
-        return layout.locate(root)
+        """`libtriton.so` of an unpacked wheel, a virtual environment, a source tree built in place, or the library itself."""
+        if root.is_file():
+            return root.absolute() if root.match("libtriton*.so") else None
+        return next((path.absolute() for pattern in _PLACES for path in sorted(root.glob(pattern))), None)
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
+        parts = (path for pattern in _PARTS for path in program.parents[1].glob(pattern) if path.is_file())
         # The worker is part of the compiler: results of another worker must not be reused.
-        return (*layout.identity_files(program), *sorted(_WORKER.glob("*.py")))
+        return (program, *sorted(parts), *sorted(_WORKER.glob("*.py")))
 
     def describe(self, program: Path) -> Description:
-        if not (program.parents[1] / "compiler").exists():
+        package = program.parents[1]
+        if not (package / "compiler").exists():
             raise EnvironmentFailure(f"{program} has no Triton compiler next to it")
-        backends = layout.backends(program)
-        phases = dict.fromkeys(phase for name in sorted(backends) for phase in _PHASES[name])
-        known = Capabilities(backends=backends, phases=tuple(phases), stack_printer=stack_printer(program))
-        return Description(layout.version(program), layout.commit(program), None, known)
+        source = package / "__init__.py"
+        found = _VERSION.search(source.read_text("utf-8", "replace")) if source.is_file() else None
+        # The metadata of a nightly's wheel contains the commit, its source does not.
+        named = [folder.name.removesuffix(".dist-info") for folder in _metadata(program)]
+        version = named[0].split("-")[1] if named else found[1] if found else None
+        commit = _COMMIT.search(" ".join(named))
+        backends = ("cuda", "hip") if (package / "backends" / "amd").is_dir() else ("cuda",)
+        phases = dict.fromkeys(phase for name in backends for phase in _PHASES[name])
+        known = Capabilities(frozenset(backends), phases=tuple(phases), stack_printer=stack_printer(program))
+        return Description(pep440(version), commit[1] if commit else None, None, known)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        for answer in (python := self._python(toolchain), spec := _spec(case, toolchain)):
-            if isinstance(answer, Untestable):
-                return answer
+        python, spec = _python(toolchain), _spec(case, toolchain)
+        if isinstance(python, Untestable):
+            return python
+        if isinstance(spec, Untestable):
+            return spec
         options = ("--spec", json.dumps(spec, sort_keys=True), *(("--phase", case.phase) if case.phase else ()))
         # The user's site-packages and variables must not decide what is imported.
         launcher = (str(python), "-I", "-S", str(_WORKER))
         # The worker removes Triton's own variables, except those that the recipe names.
         env = {
-            "TRIAGE_TRITON": str(layout.import_root(toolchain.program)),
+            "TRIAGE_TRITON": str(toolchain.program.parents[2]),
             "TRIAGE_PACKAGING": str(Path(packaging.__file__).parents[1]),
             "TRIAGE_KEEP": " ".join(name for name, _ in case.env),
         }
@@ -99,15 +111,26 @@ class Triton(Compiler):
             env["TRIAGE_STACK_PRINTER"] = f"{printer}:{toolchain.program}"
         return Invocation(options, env=env, launcher=launcher)
 
-    def _python(self, toolchain: Toolchain) -> Path | Untestable:
-        wanted = layout.python(toolchain.program)
-        if wanted is None:
-            return Untestable(Cause.TOOLCHAIN, f"nothing in {toolchain.root} names the Python version of its Triton")
-        found = interpreter(wanted)
-        if found is None:
-            text = f"{toolchain.revision.name} needs Python {wanted[0]}.{wanted[1]}, and none is installed here"
-            return Untestable(Cause.TOOLCHAIN, text)
-        return found
+
+def _metadata(program: Path) -> Iterator[Path]:
+    for path in sorted(program.parents[2].glob("*triton*.dist-info")):
+        if re.match(r"(?:pytorch_)?triton(?:_nightly)?-", path.name):
+            yield path
+
+
+def _python(toolchain: Toolchain) -> Path | Untestable:
+    """The interpreter for the Python version of the wheel."""
+    wanted = None
+    for folder in _metadata(toolchain.program):
+        tags = (folder / "WHEEL").read_text("utf-8", "replace") if (folder / "WHEEL").is_file() else ""
+        if match := re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE):
+            wanted = int(match[1]), int(match[2])
+    if wanted is None and (match := re.search(r"/lib/python(3\.\d+)/site-packages/", str(toolchain.program))):
+        wanted = version_of(match[1])
+    if wanted is None:
+        return Untestable(Cause.TOOLCHAIN, f"nothing in {toolchain.root} names the Python version of its Triton")
+    text = f"{toolchain.revision.name} needs Python {wanted[0]}.{wanted[1]}, and none is installed here"
+    return interpreter(wanted) or Untestable(Cause.TOOLCHAIN, text)
 
 
 def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
@@ -122,7 +145,8 @@ def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
         return Untestable(Cause.RECIPE, f"{case.target.chip!r} is not a chip of {backend}: write one such as {example}")
     if case.phase is not None and case.phase not in _PHASES[backend]:
         return Untestable(Cause.FLAG, f"{backend} has no phase {case.phase}; it has {', '.join(_PHASES[backend])}")
-    if not isinstance(kernel := case.spec, KernelSpec):
+    kernel = kernel_of(case)
+    if kernel is None:
         return Untestable(Cause.RECIPE, f"the recipe of {case.name} does not describe a kernel")
     return {
         "backend": backend,

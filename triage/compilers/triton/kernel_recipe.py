@@ -14,8 +14,7 @@ from triage.compilers.base import Constant
 from triage.compilers.parts import PastedText, RecipeFromInput
 from triage.compilers.pasted_text import read_kernels
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
-from triage.compilers.triton.kernel_source import KernelGuess, guess_kernel
-from triage.compilers.triton.kernel_uses import computed_from
+from triage.compilers.triton.kernel_source import KernelGuess, computed_from, guess_kernel
 from triage.model.case import Target
 from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
@@ -27,6 +26,8 @@ _UNBOUND = re.compile(r"NameError\(['\"]+(\w+)")
 _BITS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints|bitcast|is_int")
 _TYPE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected `dtype`|constexpr\[\d")
 _SIZES = re.compile(r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|too large|timeout")
+
+Try = Callable[[RecipeStart], Execution | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class TritonRecipes(RecipeFromInput):
     def read_text(self, text: str) -> PastedText:
         return read_kernels(text)
 
-    def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
+    def improve(self, start: RecipeStart, compile_: Try) -> RecipeStart:
         """Compile the guess and correct it at most twice. What still is not known becomes `?`."""
         best = _attempt(start, compile_) if isinstance(start, KernelStart) else None
         if best is None:
@@ -73,8 +74,7 @@ class TritonRecipes(RecipeFromInput):
                 break
             seen.append(guess)
             attempt = _attempt(_with(best.start, guess), compile_)
-            is_equal = attempt and (attempt.progress, attempt.message) == (best.progress, best.message)
-            if attempt and (attempt.passed or (attempt.progress >= best.progress and not is_equal)):
+            if attempt and (attempt.passed or (attempt.progress >= best.progress and attempt.message != best.message)):
                 best = attempt
         if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):  # no other value would help
             return best.start
@@ -94,13 +94,14 @@ class _Attempt:
     message: str
 
 
-def _attempt(start: KernelStart, compile_: Callable[[RecipeStart], Execution | None]) -> _Attempt | None:
+def _attempt(start: KernelStart, compile_: Try) -> _Attempt | None:
     execution = compile_(start)
     if execution is None:
         return None
-    refused = _REFUSED.search(execution.stdout.text)
+    printed = execution.stdout.text
+    refused = _REFUSED.search(printed)
     place: dict[str, Any] = json.loads(refused[1])["refused"] if refused else {"line": 0, "names": []}
-    progress = execution.stdout.text.count('triage: {"stage"'), place["line"]
+    progress = printed.count('triage: {"stage"'), place["line"]
     return _Attempt(start, execution.ok, progress, tuple(place["names"]), execution.stderr.last_line or "timeout")
 
 
@@ -115,16 +116,14 @@ def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelG
     scalars = {name: "i32" if kind == "fp32" else "*fp16:16" for name, kind in arguments if kind[0] != "*" and name in refused}
     sizes = {name: 16 for name, value in constants if type(value) is int and value > 2 and name in guess.guessed}
     switches = {name: not value for name, value in constants if isinstance(value, bool) and name in near}
+    types = dict.fromkeys(refused & guess.constexprs.keys(), "tl.float32")
     if attempt.progress[0] > 1:  # beyond the kernel's language, a smaller program is more likely to compile
         yield replace(_changed(guess, sizes), options={**guess.options, "num_stages": 1})
-    suggested = (
-        (_UNBOUND, switches),
-        (_BITS, integers),
-        (_TYPE, dict.fromkeys(refused & guess.constexprs.keys(), "tl.float32")),
-        (_SIZES, sizes),
-    )
-    yield from (_changed(guess, values) for pattern, values in suggested if pattern.search(message))
-    yield from (_changed(guess, values) for values in (scalars, floats, switches, integers))
+    for pattern, values in ((_UNBOUND, switches), (_BITS, integers), (_TYPE, types), (_SIZES, sizes)):
+        if pattern.search(message):
+            yield _changed(guess, values)
+    for values in (scalars, floats, switches, integers):
+        yield _changed(guess, values)
 
 
 def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from triage.compilers.base import KernelSpec, kernel_of
-from triage.compilers.parts import PythonFunction, ReproScript, StandaloneCall, StandaloneCompile
-from triage.compilers.triton.chips import chip_of
+from triage.compilers.parts import ReproScript, StandaloneCall, StandaloneCompile
 from triage.model.case import Case
 from triage.model.revision import Toolchain
 from triage.recipes.values import yaml_text
@@ -20,6 +21,34 @@ from triage.recipes.values import yaml_text
 _SCRIPT = "repro.py"
 _PYTHON = "3.11"  # every release from 3.0 on has a wheel for it
 _TEMPLATE = Path(__file__).with_name("repro.py.j2")
+# What a block may opt in to, bytes.
+_CUDA_SHARED = {
+    **dict.fromkeys((70, 72), 98304),
+    75: 65536,
+    **dict.fromkeys((80, 87), 166912),
+    **dict.fromkeys((86, 89, 120, 121), 101376),
+    **dict.fromkeys((90, 100, 101, 103), 232448),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """What a compile for a chip needs to know."""
+
+    arch: str
+    warp_size: int
+    shared_limit: int | None
+    """Bytes of shared memory (LDS) that one block may ask for, if known."""
+
+
+def chip_of(backend: str, name: str) -> Chip | None:
+    """Describe a chip, such as `sm_90` of cuda or `gfx942` of hip; None for another name."""
+    if backend == "cuda":
+        match = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
+        return Chip(match[1], 32, _CUDA_SHARED.get(int(match[1]))) if match else None
+    if not re.fullmatch(r"gfx[0-9a-f]{3,4}", name):
+        return None
+    return Chip(name, 32 if re.fullmatch(r"gfx1[0-2]\d\d", name) else 64, 163840 if name == "gfx950" else 65536)
 
 
 class TritonScript(ReproScript):
@@ -94,36 +123,28 @@ def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
         has_types=any(str(value).startswith("tl.") for value in kernel.constexprs.values()),
         options=kernel.options,
         function=task.function,
-        **(_arguments(task.function, kernel, release) if task.function else {"hints": None}),
+        **(_arguments(task, kernel, release)),
     )
 
 
-def _arguments(function: PythonFunction, kernel: KernelSpec, release: tuple[int, int]) -> dict[str, Any]:
+def _arguments(task: StandaloneCompile, kernel: KernelSpec, release: tuple[int, int]) -> dict[str, Any]:
     """The arguments of `ASTSource`, and what hints need before it."""
+    from triage.compilers.triton.worker.api_versions import Specialised
 
-    def places(hint: str, value: int) -> list[int]:
-        wanted = (name for name, hints in kernel.hints.items() if hints.get(hint) == value)
-        return sorted(function.parameters.index(name) for name in wanted)
-
-    divisible, ones, ranged = places("divisibility", 16), places("divisibility", 1), places("pointer_range", 32)
-    # An argument that is known to be 1 is a constant. Up to 3.2 arguments are matched by position.
-    constants = {**kernel.constexprs, **{function.parameters[place]: 1 for place in ones}}
-    signature = {name: kernel.signature[name] for name in function.parameters if name in kernel.signature.keys() - constants}
-    if release >= (3, 3):
-        signature = {name: signature.get(name, "constexpr") for name in function.parameters}
-        found: dict[tuple[int], list[list[object]]] = {}
-        for hint, value, given in (("tt.divisibility", 16, divisible), ("tt.pointer_range", 32, ranged)):
-            for place in given:
-                found.setdefault((place,), []).append([hint, value])
-        return {"hints": "attrs", "arguments": {"signature": signature, "constexprs": constants, "attrs": found}}
-    arguments = {"signature": signature, "constants": constants}
-    if not any(kernel.hints.values()):
+    if task.function is None:
+        return {"hints": None}
+    spec = {"signature": kernel.signature, "hints": kernel.hints}
+    known = Specialised.of(None, list(task.function.parameters), spec, dict(kernel.constexprs))
+    arguments = known.arguments(release)
+    if release >= (3, 3) or not any(kernel.hints.values()):
         return {"hints": None, "arguments": arguments}
     if release >= (3, 2):
-        known = {**dict.fromkeys(divisible, 16), **dict.fromkeys(ones, 1)}
-        return {"hints": "from_hints", "known": known, "ranged": ranged, "arguments": {**arguments, "attrs": _Code("known")}}
-    sets = f"AttrsDescriptor(divisible_by_16={set(divisible)}, equal_to_1={set(ones)})"
-    return {"hints": "sets", "arguments": {**arguments, "attrs": _Code(sets)}}
+        ranged = known.with_hint("pointer_range", 32)
+        arguments["attrs"] = _Code("known")
+        return {"hints": "from_hints", "known": known.known(), "ranged": ranged, "arguments": arguments}
+    sets = (set(known.with_hint("divisibility", value)) for value in (16, 1))
+    arguments["attrs"] = _Code("AttrsDescriptor(divisible_by_16={}, equal_to_1={})".format(*sets))
+    return {"hints": "sets", "arguments": arguments}
 
 
 class _Code(str):
@@ -134,8 +155,6 @@ def _code(value: object) -> str:
     """A value as Python."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_code(key)}: {_code(inner)}' for key, inner in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_code, value))}]"
     if isinstance(value, str):
         return value if isinstance(value, _Code) or value.startswith("tl.") else json.dumps(value)
     return repr(value)

@@ -40,18 +40,15 @@ def main() -> int:
     try:
         compile_kernel(options.source, options.spec, report)
     except Ended:
-        pass
+        report.write(options.output)
+        return report.within(options.spec["shared_limit"])
     except Unsupported as error:
         print(f"error: this Triton has no {error}", file=sys.stderr)
-        return 1
     except Mistaken as error:
         print(f"error: the recipe does not fit its kernel: {error}", file=sys.stderr)
-        return 1
     except Exception as error:
         _explain(error)
-        return 1
-    report.write(options.output)
-    return report.within(options.spec["shared_limit"])
+    return 1
 
 
 def _explain(error: BaseException) -> None:
@@ -61,22 +58,21 @@ def _explain(error: BaseException) -> None:
     from triton.compiler.errors import CompilationError
 
     if isinstance(error, AttributeError) and "module 'triton" in str(error):  # found missing before the kernel is read
-        print(f"error: the kernel's language refuses it: {error!r}", file=sys.stderr)
-        return
-    if not isinstance(error, CompilationError):
+        message = repr(error)
+    elif not isinstance(error, CompilationError):
         traceback.print_exception(type(error), error, error.__traceback__)
         return
-    if error.node is not None:
-        place = error.node.iter if isinstance(error.node, ast.For) else error.node
-        names = sorted({node.id for node in ast.walk(place) if isinstance(node, ast.Name)})
-        print_report({"refused": {"line": getattr(error.node, "lineno", 0), "names": names}})
-    while isinstance(error.__cause__, CompilationError):
-        error = error.__cause__
-    text = str(error)
-    print(text, file=sys.stderr)
-    lines = [line.strip() for line in text.splitlines() if line.strip(" ^")]
-    # Some releases put what went wrong into the text, others leave it to the cause.
-    message = repr(error.__cause__) if error.__cause__ is not None else lines[-1] if lines else type(error).__name__
+    else:
+        if error.node is not None:
+            place = error.node.iter if isinstance(error.node, ast.For) else error.node
+            names = sorted({node.id for node in ast.walk(place) if isinstance(node, ast.Name)})
+            print_report({"refused": {"line": getattr(error.node, "lineno", 0), "names": names}})
+        while isinstance(error.__cause__, CompilationError):
+            error = error.__cause__
+        print(error, file=sys.stderr)
+        lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
+        # Some releases put what went wrong into the text, others leave it to the cause.
+        message = repr(error.__cause__) if error.__cause__ is not None else lines[-1] if lines else type(error).__name__
     print(f"error: the kernel's language refuses it: {message}", file=sys.stderr)
 
 

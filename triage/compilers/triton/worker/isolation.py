@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,52 +94,47 @@ class _Finder:
     def create_module(self, spec: Any) -> types.ModuleType:
         """Return a module that has every name; each is a placeholder. Triton lets kernels read modules, of this type only."""
         module = types.ModuleType(spec.name)
-        facts, name = self._facts, spec.name.rpartition(".")[2]
-        vars(module).update(__version__="2.0.0", __getattr__=lambda wanted: _nothing(wanted, facts, name))
+        names = _placeholder(spec.name.rpartition(".")[2], self._facts)
+        vars(module).update(__version__="2.0.0", __getattr__=lambda name: getattr(names, name))
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
 
 
-class _Class(type):
-    """The type of a placeholder, which can be called, inherited from, subscripted and has every attribute."""
+class _Placeholder(type):
+    """A class that has every attribute, and can be called, inherited from, subscripted and compared. As a decorator it
+    changes nothing. Triton lets kernels refer to classes.
+    """
+
+    _facts: dict[str, Any]
 
     def __getattr__(cls, name: str) -> Any:
-        return _nothing(name, type.__getattribute__(cls, "_facts"), cls.__name__)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in ("is_available", "device_count"):
+            return lambda *_: cls.__name__ == "cuda"
+        return cls._facts[name] if name in cls._facts else _placeholder(name, cls._facts)
 
-    def __or__(cls, other: object) -> Any:
+    def __call__(cls, *arguments: Any, **_: object) -> Any:
+        is_decorator = len(arguments) == 1 and callable(arguments[0]) and not isinstance(arguments[0], _Placeholder)
+        return arguments[0] if is_decorator else cls
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iter(())
+
+    def _itself(cls, *_: object) -> Any:
         return cls
 
-    def _compared(cls, other: object) -> bool:
+    def _false(cls, *_: object) -> bool:
         return False
 
-    __lt__ = __le__ = __gt__ = __ge__ = _compared
+    __getitem__ = __or__ = __ror__ = _itself
+    __lt__ = __le__ = __gt__ = __ge__ = _false
 
 
-def _nothing(name: str, facts: dict[str, Any], parent: str = "") -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    if name in facts:
-        return facts[name]
-    if name in ("is_available", "device_count"):
-        return lambda *_: parent == "cuda"
-
-    def call(_: object, *arguments: Any, **__: object) -> Any:
-        return arguments[0] if arguments else None  # a decorator leaves what it decorates
-
-    def ignore(_: object, *arguments: object, **__: object) -> None:
-        pass
-
-    def look(_: object, inner: str) -> Any:
-        return _nothing(inner, facts, name)
-
-    def compare(*_: object) -> bool:
-        return False
-
-    ways = {"__init__": ignore, "__call__": call, "__getattr__": look, "__getitem__": ignore, "__class_getitem__": ignore}
-    compared = dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), compare)
-    return _Class(name, (), {**ways, **compared, "_facts": facts})
+def _placeholder(name: str, facts: dict[str, Any]) -> Any:
+    return _Placeholder(name, (), {"_facts": facts})
 
 
 def without_driver(spec: dict[str, Any]) -> None:
@@ -148,4 +144,4 @@ def without_driver(spec: dict[str, Any]) -> None:
 
     arch = int(spec["arch"]) if spec["backend"] == "cuda" else spec["arch"]
     target = GPUTarget(spec["backend"], arch, spec["warp_size"])
-    driver.set_active(_nothing("driver", {**_facts_of(spec), "get_current_target": lambda: target})())
+    driver.set_active(_placeholder("driver", {**_facts_of(spec), "get_current_target": lambda: target}))
