@@ -9,7 +9,7 @@ import pytest
 from tests.bisect.letters import case_named, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
 from triage.execution import benchmark as benchmarks
-from triage.execution.benchmark import Benchmark, BenchmarkResult, Configuration
+from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.statistics import Pace
 from triage.execution.timing import Sample
 
@@ -18,15 +18,15 @@ ROWS = [Configuration(CASE, ref) for ref in release_refs(3)]
 BUSY = [{"noise": 0.02}, {"noise": 0.1}, {"drift": 0.5}, {"drift": 3.0}, {"outliers": 0.2}, {"outliers": 0.4, "drift": 0.3}]
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, *programs: Any, baseline: int = 0) -> BenchmarkResult:
+def measured(monkeypatch: pytest.MonkeyPatch, *programs: Any, baseline: int = 0) -> Benchmark:
     rows = ROWS[: len(programs)]
     by_release = {row.ref.revision.name: program for row, program in zip(rows, programs, strict=True)}
     monkeypatch.setattr(benchmarks, "compile_program", lambda _runner, _case, ref, _target: by_release[ref.revision.name])
     monkeypatch.setattr(benchmarks, "functions_of", lambda *_: (MAIN,))
-    return Benchmark(RUNNER, rows, rows[baseline], threshold=0.05, budget=600.0).run()
+    return Benchmark(rows, rows[baseline], threshold=0.05).measure(RUNNER, budget=600.0)
 
 
-def paces(result: BenchmarkResult) -> list[Pace | None]:
+def paces(result: Benchmark) -> list[Pace | None]:
     return [row.comparison.pace if row.comparison else None for row in result.series]
 
 

@@ -84,7 +84,7 @@ class TimeJudge:
         sample = timed.sample()
         if isinstance(sample, str):
             return replace(probe, outcome=Untestable(Cause.NOISE, f"no {self.noun} time: {sample}"), cached=False)
-        [seconds] = sample.seconds
+        seconds = sample.seconds
         if self.threshold / _CLEAR < seconds < self.threshold * _CLEAR:
             return None
         measured = replace(probe, measured=replace(probe.measured, cpu_seconds=seconds), cached=False)
@@ -110,7 +110,7 @@ class TimeJudge:
                 sample = contenders[index].sample()
                 if isinstance(sample, str):
                     return f"no {self.noun} time: {sample}"
-                samples[index].extend(sample.seconds if number else ())  # the first round warms up
+                samples[index] += [sample.seconds] if number else []  # the first round warms up
             if number not in LOOKS:
                 continue
             compared, ends = compare_times(good, new, 0.0), compare_times(good, bad, 0.0)
@@ -161,7 +161,7 @@ def slower_kernel(runner: Engine, case: Case, ends: tuple[ToolchainRef, Toolchai
     budget: seconds to measure for.
     """
     better, worse = rows = [Configuration(case, ref) for ref in ends]
-    result = Benchmark(runner, rows, better, _LEAST_CHANGE, budget, dispatch="").run()
+    result = Benchmark(rows, better, _LEAST_CHANGE).measure(runner, budget, dispatch="")
     lost: dict[str, float] = {}
     for series in result.rows(worse):
         before = result.of(better, series.function)

@@ -263,7 +263,7 @@ def options(
 def _handle_signals() -> None:
     """End on Ctrl-C and on SIGTERM, which a cancelled CI job sends, with no compiler left running.
 
-    A second signal ends the program at once; the watchdog of `execution.process` then ends the compilers. Programs such as
+    A second signal ends the program at once; the watchdog of `execution.containment` then ends the compilers. Programs such as
     `timeout` send each signal twice, so that one which follows immediately does not count.
 
     Python runs a handler between two instructions of the main thread. If a signal arrives just before that thread blocks on a

@@ -57,11 +57,12 @@ def bench(
         if baseline is not None and len(fitting) != 1:
             names = ", ".join(repr(row.name) for row in fitting or rows)
             raise BadInput(f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose from {names}")
-        benchmark = Benchmark(runner, rows, fitting[0], threshold, time or SECONDS, "" if dispatch == "all" else dispatch)
+        result = Benchmark(rows, fitting[0], threshold)
         try:
-            result = benchmark.run()
+            result.measure(runner, time or SECONDS, "" if dispatch == "all" else dispatch)
         except (KeyboardInterrupt, Interrupted):
-            write_report(output, benchmark.result(stopped=True), benchmark_document)
+            result.stopped = True
+            write_report(output, result, benchmark_document)
             raise
     write_report(output, result, benchmark_document)
     paces = {series.comparison.pace for series in result.series if series.comparison}

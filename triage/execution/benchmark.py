@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from triage.execution.engine import Engine
 from triage.execution.statistics import CONFIDENCE, LEAST, LOOKS, Comparison, Pace, compare_times
@@ -88,28 +88,27 @@ class Series:
         if isinstance(sample, str):
             self.reason = sample
         elif keep:
-            self.samples += sample.seconds
+            self.samples.append(sample.seconds)
             self.peak_mb = max(self.peak_mb or 0.0, sample.peak_mb)
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkResult:
-    """Times of all configurations."""
+@dataclass(slots=True)
+class Benchmark:
+    """Times of all configurations. While `measure` runs it holds what is known so far, which can be reported at any time."""
 
-    configurations: tuple[Configuration, ...]
-    functions: tuple[str, ...]
-    series: tuple[Series, ...]
+    configurations: Sequence[Configuration]
     baseline: Configuration
     """The configuration that the others are compared with."""
     threshold: float
     """The smallest change that counts."""
-    seconds: float
+    series: list[Series] = field(default_factory=list)
+    seconds: float = 0.0
     """Duration of the measurement."""
     stopped: bool = False
     """The measurement was interrupted."""
 
     JSON_KEYS: ClassVar = {
-        **dict.fromkeys(("configurations", "functions", "baseline")),
+        **dict.fromkeys(("configurations", "baseline")),
         "series": "results",
         "baseline_row": "baseline",
         "stopped": "partial",
@@ -117,9 +116,14 @@ class BenchmarkResult:
     JSON_PROPERTIES: ClassVar = ("baseline_row", "confidence", "sizes")
 
     @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions that are measured."""
+        return tuple(dict.fromkeys(row.function for row in self.series if row.function))
+
+    @property
     def baseline_row(self) -> Series | None:
         """The first times of the baseline."""
-        return next(self.rows(self.baseline), None)
+        return next(iter(self.rows(self.baseline)), None)
 
     @property
     def confidence(self) -> float:
@@ -143,111 +147,77 @@ class BenchmarkResult:
         """Return the series in one cell of the table."""
         return next((row for row in self.rows(configuration) if row.function == function), None)
 
-    def rows(self, configuration: Configuration) -> Iterator[Series]:
-        """Yield the series of one configuration."""
-        return (row for row in self.series if row.configuration == configuration)
+    def rows(self, configuration: Configuration) -> list[Series]:
+        """Return the series of one configuration."""
+        return [row for row in self.series if row.configuration == configuration]
 
     def program(self, configuration: Configuration) -> Program | None:
-        """Return the compiled program of a configuration, whose file is gone; None when there is none."""
+        """Return the compiled program of a configuration, whose file is gone."""
         return next((row.program for row in self.rows(configuration) if row.program), None)
 
+    def measure(self, runner: Engine, budget: float, dispatch: str | None = None) -> Self:
+        """Compile every configuration, measure them in turn, and measure each change again.
 
-@dataclass
-class Benchmark:
-    """A measurement in progress. `result` is what is known so far, so that it can be reported when it is interrupted.
+        It ends when every verdict is clear. The least number of samples is taken even when the time is up, unless that takes
+        much longer. budget: seconds to measure for, after the compiles; dispatch: measure single kernels instead of functions,
+        those with this text in their names.
+        """
+        started = time.monotonic()
+        try:
+            with temporary_folder() as folder:
+                self._compile(runner, Path(folder), dispatch)
+                end = time.monotonic() + budget
+                self._measure_in_turn(runner, [row for row in self.series if row.program], end)
+                changed = {row.function for row in self.series if _is_change(row.comparison)}
+                if again := [row for row in self.series if row.program and row.function in changed]:
+                    self._confirm(runner, again, end)
+        finally:
+            self.seconds = time.monotonic() - started
+        return self
 
-    threshold: the smallest change that counts; budget: seconds to measure for, after the compiles. It ends earlier when every
-    verdict is clear. The least number of samples is taken even when the time is up, unless that takes much longer.
-    baseline: the configuration that the others are compared with. dispatch: measure single kernels instead of functions,
-    those with this text in their names.
-    """
-
-    runner: Engine
-    configurations: Sequence[Configuration]
-    baseline: Configuration
-    threshold: float
-    budget: float
-    dispatch: str | None = None
-    _rows: list[Series] = field(default_factory=list)
-    _started: float = field(default_factory=time.monotonic)
-
-    def run(self) -> BenchmarkResult:
-        """Compile every configuration, measure them in turn, and measure each change again."""
-        with temporary_folder() as folder:
-            self._compile(Path(folder))
-            end = time.monotonic() + self.budget
-            self._measure_in_turn([row for row in self._rows if row.program], end)
-            changed = {row.function: row.comparison for row in self._rows if row.comparison and _is_change(row.comparison)}
-            if changed:
-                self._confirm([row for row in self._rows if row.program and row.function in changed], end)
-        return self.result()
-
-    def result(self, *, stopped: bool = False) -> BenchmarkResult:
-        """Return what is known. stopped: the measurement was interrupted."""
-        functions = tuple(dict.fromkeys(series.function for series in self._rows if series.function))
-        seconds = time.monotonic() - self._started
-        rows, configurations = tuple(self._rows), tuple(self.configurations)
-        return BenchmarkResult(configurations, functions, rows, self.baseline, self.threshold, seconds, stopped)
-
-    def _compile(self, folder: Path) -> None:
-        task = self.runner.progress.task("compile", total=len(self.configurations))
+    def _compile(self, runner: Engine, folder: Path, dispatch: str | None) -> None:
+        """Compile everything. Paths of all have one length: that of the command line moves the stack, and some times."""
+        task = runner.progress.task("compile", total=len(self.configurations))
         for index, configuration in enumerate(self.configurations):
             task.describe(f"compile  {configuration.name}")
-            self._rows += self._series(configuration, folder / f"{index:04}.out")
+            target = folder / f"{index:04}.out"
+            rows = _functions(runner, configuration, target) if dispatch is None else _kernels(runner, configuration, target)
+            self.series += [Series(configuration, "", reason=rows)] if isinstance(rows, str) else rows
             task.advance()
         task.finish()
-        if self.dispatch is not None:
-            self._choose(self.dispatch)
+        if dispatch is not None:
+            self._choose(dispatch)
 
     def _choose(self, text: str) -> None:
         """Keep the dispatches with this text in their names. Programs with other numbers of dispatches than the baseline have
         columns of their own, because their dispatches of one number are not the same kernel.
         """
-        counts = Counter(row.configuration.name for row in self._rows)
-        self._rows = [row for row in self._rows if text in row.function or row.reason is not None]
-        for row in self._rows:
+        counts = Counter(row.configuration.name for row in self.series)
+        self.series = [row for row in self.series if text in row.function or row.reason is not None]
+        for row in self.series:
             count = counts[row.configuration.name]
             if row.function and count != counts[self.baseline.name]:
                 row.function += f" of {count}"
-        if not self._rows:
+        if not self.series:
             names = f"no dispatch has {text!r} in its name"
-            self._rows = [Series(configuration, "", reason=names) for configuration in self.configurations]
+            self.series = [Series(configuration, "", reason=names) for configuration in self.configurations]
 
-    def _series(self, configuration: Configuration, target: Path) -> list[Series]:
-        """Compile a configuration. Paths of all have one length: that of the command line moves the stack, and some times."""
-        case, ref = configuration.case, configuration.ref
-        if self.dispatch is not None:
-            kernels = dispatch_programs(self.runner, case, ref, target)
-            if isinstance(kernels, str):
-                return [Series(configuration, "", reason=kernels)]
-            return [
-                Series(configuration, spec.label, reason=program)
-                if isinstance(program, str)
-                else Series(configuration, spec.label, program, spec)
-                for spec, program in kernels
-            ]
-        program = compile_program(self.runner, case, ref, target)
-        specs = program if isinstance(program, str) else functions_of(self.runner, case, ref)
-        if isinstance(program, str) or isinstance(specs, str):
-            return [Series(configuration, "", reason=str(specs))]
-        return [Series(configuration, spec.label, program, spec) for spec in specs]
-
-    def _confirm(self, rows: Sequence[Series], end: float) -> None:
+    def _confirm(self, runner: Engine, rows: Sequence[Series], end: float) -> None:
         """Measure again what changed, from the start: a change counts when both measurements say so."""
         first = [(row.comparison, row.samples) for row in rows]
         for row in rows:
             row.samples, row.comparison = [], None
         try:
-            self._measure_in_turn(rows, end)
+            self._measure_in_turn(runner, rows, end)
         finally:
             for row, (comparison, samples) in zip(rows, first, strict=True):
                 row.comparison = _agreed(comparison, row.comparison)
                 row.samples = row.samples or samples  # the time was up
 
-    def _measure_in_turn(self, rows: Sequence[Series], end: float) -> None:
+    def _measure_in_turn(self, runner: Engine, rows: Sequence[Series], end: float) -> None:
         """Add samples to all series, forwards and backwards so that drift affects all alike, and compare them."""
         base = {row.function: row for row in rows if row.configuration == self.baseline}
-        task = self.runner.progress.task("measure")
+        task = runner.progress.task("measure")
         undecided = [row for row in rows if row.reason is None]
         for number in range(LOOKS[-1] + 1):
             now = time.monotonic()
@@ -255,7 +225,7 @@ class Benchmark:
                 break
             task.describe(f"measure  round {number + 1}")
             for row in undecided if number % 2 else reversed(undecided):
-                row.measure(self.runner, keep=number > 0)
+                row.measure(runner, keep=number > 0)
             if number not in LOOKS:
                 continue
             for row in undecided:
@@ -268,20 +238,42 @@ class Benchmark:
         task.finish()
 
 
+def _kernels(runner: Engine, configuration: Configuration, target: Path) -> list[Series] | str:
+    """Compile a configuration and each of its kernels; the reason when that is not possible."""
+    kernels = dispatch_programs(runner, configuration.case, configuration.ref, target)
+    if isinstance(kernels, str):
+        return kernels
+    return [
+        Series(configuration, spec.label, reason=program)
+        if isinstance(program, str)
+        else Series(configuration, spec.label, program, spec)
+        for spec, program in kernels
+    ]
+
+
+def _functions(runner: Engine, configuration: Configuration, target: Path) -> list[Series] | str:
+    """Compile a configuration for each of its functions; the reason when that is not possible."""
+    program = compile_program(runner, configuration.case, configuration.ref, target)
+    specs = program if isinstance(program, str) else functions_of(runner, configuration.case, configuration.ref)
+    if isinstance(program, str) or isinstance(specs, str):
+        return str(specs)
+    return [Series(configuration, spec.label, program, spec) for spec in specs]
+
+
 def _is_open(row: Series, base: Series | None) -> bool:
-    """Whether a series needs more samples."""
+    """Return whether a series needs more samples."""
     if row.reason is not None or base is None or base is row or base.reason is not None:
         return False
     return row.comparison is None or row.comparison.pace is Pace.NOISY
 
 
-def _is_change(comparison: Comparison) -> bool:
-    return comparison.pace in (Pace.SLOWER, Pace.FASTER)
+def _is_change(comparison: Comparison | None) -> bool:
+    return comparison is not None and comparison.pace in (Pace.SLOWER, Pace.FASTER)
 
 
 def _agreed(first: Comparison | None, second: Comparison | None) -> Comparison | None:
     """Return the second comparison; too noisy where a change is seen in one of them only."""
     last = second or first
-    if last is None or all(comparison is None or not _is_change(comparison) for comparison in (first, second)):
+    if last is None or not (_is_change(first) or _is_change(second)):
         return last
     return last if first and second and first.pace is second.pace else replace(last, pace=Pace.NOISY)

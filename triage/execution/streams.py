@@ -17,30 +17,27 @@ class Capture:
 
     def write(self, data: bytes) -> bytes:
         """Take the next bytes of the stream; return those of them that belong to the first ones."""
-        first, rest = data[: self._room], data[self._room :]
+        first = data[: self._room]
         self._head += first
         self._room -= len(first)
-        self._tail += rest
+        self._tail += data[len(first) :]
         if len(self._tail) > 2 * self._limit:  # seldom, so that many small writes take linear time
-            self._trim()
+            self.tail()
         return first
 
     def tail(self) -> bytes:
         """Return the last bytes, without those that are among the first."""
-        self._trim()
-        return bytes(self._tail)
-
-    def _trim(self) -> None:
         surplus = max(0, len(self._tail) - self._limit)
         del self._tail[:surplus]
         self.dropped += surplus
+        return bytes(self._tail)
 
     def captured(self) -> Captured:
         """Return what was kept as text, with invalid characters replaced."""
-        head, tail = bytes(self._head), self.tail()
-        if not self.dropped:
-            return Captured(head=(head + tail).decode("utf-8", "replace"))
-        return Captured(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), self.dropped)
+        parts = bytes(self._head), self.tail()
+        texts = parts if self.dropped else (b"".join(parts), b"")
+        head, tail = (text.decode("utf-8", "replace") for text in texts)
+        return Captured(head, tail, self.dropped)
 
 
 class Log:

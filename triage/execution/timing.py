@@ -6,7 +6,7 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import Invocation
@@ -31,87 +31,79 @@ _LIMITS = Limits(timeout=120.0, memory=8 << 30)
 _ONE_THREAD = "--device=local-sync"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """The times of one start of a program in seconds, and the most memory that it used."""
+class Sample(NamedTuple):
+    """The time of one start of a program, and the most memory that it used."""
 
-    seconds: list[float]
+    seconds: float
     peak_mb: float
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled program that can be measured. bytes: size of the compiled file; dispatches: how many kernels its functions
-    start, None when not known.
-    """
+    """A compiled program that can be measured."""
 
     runner: Runner
     tool: Path
     module: Path
     case: Case
     bytes: int
+    """Size of the compiled file."""
     dispatches: int | None = None
+    """How many kernels its functions start, if that is known."""
 
-    def sample(self, probe_runner: Engine, spec: RunSpec, repetitions: int = 1) -> Sample | str:
+    def sample(self, engine: Engine, spec: RunSpec) -> Sample | str:
         """Measure once; the reason when it does not run. Nothing else of this program runs meanwhile.
 
         Times of a device with one thread are CPU times: other work on the core does not count.
         """
-        argv = self.runner.benchmark_argv(self.tool, self.module, self.case, spec, repetitions)
+        argv = self.runner.benchmark_argv(self.tool, self.module, self.case, spec)
         alone = _ONE_THREAD in argv
         with temporary_folder() as folder:
             printed = Path(folder) / "printed"
-            execution = run(
-                [*(_pinned() if alone else ()), *argv],
-                _LIMITS,
-                Path(folder),
-                env=dict(self.case.env),
-                stop=probe_runner.stop,
-                stdout_to=printed,
-            )
+            words, env = [*(_pinned() if alone else ()), *argv], dict(self.case.env)
+            execution = run(words, _LIMITS, Path(folder), env=env, stop=engine.stop, stdout_to=printed)
             output = printed.read_text("utf-8", "replace") if printed.is_file() else ""
-        times = self.runner.seconds(output, cpu=alone) if execution.ok else []
-        if times:
-            return Sample(times, execution.peak_rss_mb)
+        if execution.ok and (times := self.runner.seconds(output, cpu=alone)):
+            return Sample(times[0], execution.peak_rss_mb)
         errors = execution.stderr.text.strip() or output.strip()  # some versions print errors on standard output
         ending = f"signal {execution.signal}" if execution.signal else f"exit code {execution.exit_code}"
-        last = errors.splitlines()[-1][:200] if errors else f"the run ended with {ending}"
         unusable = self.runner.unusable(errors)
-        return unusable.reason if unusable else last
-
-
-class Timed(Protocol):
-    """Something that takes time, and can be repeated."""
-
-    def sample(self) -> Sample | str:
-        """Measure it once; the reason when that is not possible."""
+        if unusable:
+            return unusable.reason
+        return errors.splitlines()[-1][:200] if errors else f"the run ended with {ending}"
 
 
 @dataclass(frozen=True, slots=True)
 class TimedRun:
     """The run of a function of a compiled program."""
 
-    runner: Engine
+    engine: Engine
     program: Program
     spec: RunSpec
 
     def sample(self) -> Sample | str:
-        return self.program.sample(self.runner, self.spec)
+        """Measure it once; the reason when that is not possible."""
+        return self.program.sample(self.engine, self.spec)
 
 
 @dataclass(frozen=True, slots=True)
 class TimedCompile:
     """The compile of a case, in CPU time. Nothing else is compiled meanwhile."""
 
-    runner: Engine
+    engine: Engine
     case: Case
     ref: ToolchainRef
 
     def sample(self) -> Sample | str:
-        probe = self.runner.probe(replace(self.case, run=None), self.ref, fresh=True)
+        """Measure it once; the reason when that is not possible."""
+        probe = self.engine.probe(replace(self.case, run=None), self.ref, fresh=True)
         if not isinstance(probe.outcome, Compiled):
             return "it does not compile again"
-        return Sample([probe.measured.cpu_seconds], probe.measured.peak_rss_mb)
+        return Sample(probe.measured.cpu_seconds, probe.measured.peak_rss_mb)
+
+
+Timed = TimedRun | TimedCompile
+"""Something that takes time, and can be repeated."""
 
 
 def dispatch_programs(runner: Engine, case: Case, ref: ToolchainRef, target: Path) -> list[tuple[RunSpec, Program | str]] | str:

@@ -148,7 +148,7 @@ def run_times(
         The times, and the metrics of the program on the baseline and on the new toolchain.
     """
     pair = Configuration(case, baseline), Configuration(case, toolchain)
-    result = Benchmark(runner, pair, pair[0], threshold, budget).run()
+    result = Benchmark(pair, pair[0], threshold).measure(runner, budget)
     rows = []
     for function in result.functions or ("",):
         old, new = (result.of(each, function) or result.of(each, "") or Series(each, function) for each in pair)
@@ -158,7 +158,7 @@ def run_times(
             reason = f"{failed.configuration.ref.revision.name}: {failed.reason}"
             change = replace(change, verdict=None, reason=reason)
         rows.append(replace(change, function=new.function or None, baseline_seconds=old.median, seconds=new.median))
-    series = [list(result.rows(each)) for each in pair]
+    series = [result.rows(each) for each in pair]
     before, after = (_metrics(each[0]) if len(each) == 1 else {} for each in series)
     return rows, before, after
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.execution.benchmark import BenchmarkResult, Series
+from triage.execution.benchmark import Benchmark, Series
 from triage.execution.statistics import Pace
 from triage.report.document import Block, Document, Inline, Paragraph, Span, Style, Table
 from triage.report.elements import plural
@@ -11,7 +11,7 @@ _STYLES: dict[Pace, Style] = {Pace.SLOWER: "bad", Pace.FASTER: "good", Pace.SAME
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
-def benchmark_document(result: BenchmarkResult) -> Document:
+def benchmark_document(result: Benchmark) -> Document:
     """Show a row for each configuration and a column for each function, then what the verdicts mean."""
     rows: list[list[Inline]] = []
     for configuration in result.configurations:
@@ -40,7 +40,7 @@ def benchmark_document(result: BenchmarkResult) -> Document:
     return Document("Run times", [*blocks, Paragraph(Span(legend, "dim"))])
 
 
-def _cell(result: BenchmarkResult, series: Series | None) -> Span:
+def _cell(result: Benchmark, series: Series | None) -> Span:
     if series is None or series.median is None:
         return Span("-")
     text, compared = time_text(series.median), series.comparison

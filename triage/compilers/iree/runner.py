@@ -78,10 +78,10 @@ class IreeRunner:
         argv += [f"--output=@{file}" for file in results]
         return [*argv, "--benchmark_format=json"] if measured else argv
 
-    def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec, repetitions: int) -> list[str]:
+    def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec) -> list[str]:
         """The command that measures a function of a compiled file."""
         argv = self.argv(program, module, self.options(case, run), inputs=run.inputs, measured=True)
-        return [*argv, f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={_SECONDS}s"]
+        return [*argv, f"--benchmark_min_time={_SECONDS}s"]
 
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
         """Wall time (or CPU time) of each repetition, parsed from the output of a program that measures."""

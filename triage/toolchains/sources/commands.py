@@ -19,7 +19,7 @@ from stat import S_ISREG
 from pydantic import Field
 
 from triage.execution.environment import Purpose
-from triage.execution.process import kill_all_with, run_logged
+from triage.execution.process import run_logged
 from triage.execution.streams import Log
 from triage.git_history import Repository, Timeline
 from triage.git_history.checkout import Checkout
@@ -179,7 +179,7 @@ class SourceBuilds:
     def _builder(self) -> Iterator[Path]:
         """Hold a folder with a private clone and a build folder that no other process uses: the first free one, or a new one.
 
-        If its last user was killed, remaining processes are ended and the build folder, whose state is unknown, is emptied.
+        If its last user was killed, the build folder, whose state is unknown, is emptied.
         """
         with disk_errors("create a builder"):
             self._builders.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,6 @@ class SourceBuilds:
                 with lock:
                     busy, build, temporary = folder / ".busy", folder / "build", folder / "tmp"
                     if busy.exists():
-                        kill_all_with("TRIAGE_BUILD", str(build))
                         remove_tree(build)
                     remove_tree(temporary)
                     for each in (build, temporary):
