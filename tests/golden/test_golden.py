@@ -22,9 +22,8 @@ from triage.cli.app import app
 from triage.execution.results import RunResults, run_result
 from triage.model.outcome import Failed, Measured, Probe
 from triage.model.revision import Revision
-from triage.report.bisection import bisect_document
+from triage.report.bisection import bisect_document, history_document
 from triage.report.formats import rendered
-from triage.report.history import history_document
 from triage.report.night import night_screen
 from triage.report.runs import run_document
 

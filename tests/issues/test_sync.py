@@ -18,8 +18,8 @@ from triage.model.revision import Revision
 from triage.nightly.issues import ActionCause, ActionKind, IssueChange
 from triage.nightly.result import IssueDraft, Night, StepResult
 from triage.nightly.store import NightStore
-from triage.report.issues import issue_body
 from triage.report.night import write_reports
+from triage.report.night_issue import issue_body
 
 HISTORIES = {"first": "PF", "second": "PF", "other": "PG", "before": "FF", "fine": "PP", "fixed": "FP"}
 

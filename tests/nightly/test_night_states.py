@@ -15,7 +15,8 @@ from triage.model.case import Expectation
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.report.formats import rendered
-from triage.report.night import night_junit, night_markdown, night_screen
+from triage.report.github_actions import night_summary
+from triage.report.night import night_junit, night_screen
 from triage.report.night_issue import LONGEST as LONGEST_ISSUE
 from triage.report.night_issue import issue_markdown
 
@@ -101,9 +102,9 @@ def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> Non
     many += [replace(same, case=f"failing-{number}") for number in range(900)]
     [cluster] = record.clusters
     large = replace(record, cases=many, clusters=[replace(cluster, cases=[case.case for case in many[:100]])])
-    text = night_markdown(large, 20_000)
+    text = night_summary(large, 20_000)
     assert len(text.encode()) <= 20_000
-    assert "more; nightly.json has them" in text
+    assert "are left out here" in text
     assert "100 regressed" in text
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.reduce.made import reproducer
 from triage.report.formats import rendered
-from triage.report.reduction import reduction_document
+from triage.report.reproducer import reduction_document
 
 
 @pytest.mark.parametrize("name", ["text", "markdown", "html"])

@@ -33,8 +33,8 @@ from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.bisection import bisect_document, two_repositories_document
-from triage.report.forecast import forecast_document
 from triage.report.formats import write_report
+from triage.report.tables import forecast_document
 from triage.toolchains.home import home_path
 
 if TYPE_CHECKING:  # the search needs numpy, which is slow to import

@@ -12,8 +12,8 @@ from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_ru
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption
 from triage.cli.screen import AppContext, print_stderr
-from triage.report.classify import classify_document
 from triage.report.formats import write_report
+from triage.report.tables import classify_document
 
 _MIB = 1 << 20
 

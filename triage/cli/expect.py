@@ -15,8 +15,8 @@ from triage.execution.judge import status_of
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Compiled, Failed, Probe, Status, Untestable
 from triage.recipes.expectations import ExpectationUpdate, LeftCase, ObservedCase, updated_expectations
-from triage.report.expectations import update_document
 from triage.report.formats import write_report
+from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, write_whole
 
 app = typer.Typer(no_args_is_help=True, help="Update the lists of known failures.")

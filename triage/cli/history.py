@@ -16,9 +16,9 @@ from triage.cli.options import Compiling, ForecastOption, FormatOption, FreshOpt
 from triage.execution.engine import Engine
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
-from triage.report.forecast import forecast_document
+from triage.report.bisection import history_document
 from triage.report.formats import write_report
-from triage.report.history import history_document
+from triage.report.tables import forecast_document
 
 if TYPE_CHECKING:
     from triage.git_history import Branch

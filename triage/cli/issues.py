@@ -19,8 +19,9 @@ from triage.nightly.issues import IssueChange, failures_of, plan
 from triage.nightly.result import cluster_id
 from triage.nightly.store import read_night
 from triage.report.formats import write_report
-from triage.report.issues import issue_body, issues_document
+from triage.report.night_issue import issue_body
 from triage.report.printable import visible
+from triage.report.tables import issues_document
 
 _TITLE = 250  # characters; GitHub takes 256
 app = typer.Typer(no_args_is_help=True, help="Keep the issues of a GitHub repository in step with nights.")

@@ -41,9 +41,9 @@ from triage.nightly.run import NightRun
 from triage.nightly.shards import ShardResult, copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.report.elements import below_here
-from triage.report.forecast import forecast_document
 from triage.report.formats import write_report
 from triage.report.night import write_night, write_reports
+from triage.report.tables import forecast_document
 
 _THRESHOLD = 0.05  # the smallest change of a run time that counts
 

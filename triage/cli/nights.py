@@ -24,7 +24,7 @@ from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.night import write_night
-from triage.report.nights import listed, nights_document
+from triage.report.tables import listed, nights_document
 from triage.toolchains.home import open_home, write_whole
 
 if TYPE_CHECKING:  # numpy is slow to import
@@ -127,7 +127,7 @@ def show(
 ) -> Exit:
     """Show everything known of a case: its nights, its state on every toolchain, culprit, reproducer, remedies, output."""
     from triage.nightly.known_case import known_case
-    from triage.report.case_history import known_case_document
+    from triage.report.tables import known_case_document
 
     store = open_nights()
     history = store.history()

@@ -28,11 +28,9 @@ from triage.reduce.replay import Replay, Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
 from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import ReductionRequest, reduce_case
-from triage.report.forecast import forecast_document
 from triage.report.formats import write_report
-from triage.report.reduction import reduction_document
-from triage.report.replay import replay_document
-from triage.report.reproducer import folder_for, write_reproducer
+from triage.report.reproducer import folder_for, reduction_document, write_reproducer
+from triage.report.tables import forecast_document, replay_document
 
 
 @command

@@ -100,7 +100,7 @@ def variants(
     - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary chip=gfx942,gfx1100`
     """
     from triage.remedy.variants import compare_variants, neighbourhood, varied
-    from triage.report.variants import variants_document
+    from triage.report.tables import variants_document
 
     cases = chosen.load_all()
     about = one_case(cases, chosen.case) if chosen.case or vary else None

@@ -13,7 +13,8 @@ from triage.cli.options import Compiling, DryRunOption, FreshOption, JUnitFormat
 from triage.execution.results import RunResults, run_result
 from triage.execution.task import ProbeJob
 from triage.report.formats import write_report
-from triage.report.runs import run_document, run_junit
+from triage.report.junit import run_junit
+from triage.report.runs import run_document
 
 
 @command

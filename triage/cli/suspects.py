@@ -19,8 +19,8 @@ from triage.execution.engine import Engine
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure
+from triage.report.bisection import suspects_document
 from triage.report.formats import write_report
-from triage.report.suspects import suspects_document
 
 if TYPE_CHECKING:  # the prior needs numpy, which is slow to import
     from triage.bisect.pass_evidence import PassEvidence

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from triage.execution.benchmark import Benchmark, Series
-from triage.execution.statistics import Pace
-from triage.report.document import Block, Document, Inline, Paragraph, Span, Style, Table
-from triage.report.elements import plural
+from triage.report.document import Block, Document, Inline, Paragraph, Span, Table
+from triage.report.elements import STYLES, plural
 
-_STYLES: dict[Pace, Style] = {Pace.SLOWER: "bad", Pace.FASTER: "good", Pace.SAME: "plain", Pace.NOISY: "warning"}
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
@@ -46,7 +44,7 @@ def _cell(result: Benchmark, series: Series | None) -> Span:
     text, compared = time_text(series.median), series.comparison
     if compared is None:
         return Span(f"{text}  baseline" if series.configuration == result.baseline else text)
-    return Span(f"{text}  {compared} {compared.pace}", _STYLES[compared.pace])
+    return Span(f"{text}  {compared} {compared.pace}", STYLES[compared.pace])
 
 
 def size_text(size: float) -> str:

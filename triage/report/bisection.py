@@ -1,4 +1,4 @@
-"""Reports of `triage bisect`, over one repository or two."""
+"""Reports of `triage bisect`, over one repository or two, `triage suspects` and `triage history`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from triage.bisect.result import Answer, Bisection, BisectKind, Combination, ReleaseBranch, Suspect, Transition
+from triage.bisect.result import (
+    Answer,
+    Bisection,
+    BisectKind,
+    Combination,
+    RankedChange,
+    RankedChanges,
+    ReleaseBranch,
+    Suspect,
+    Transition,
+)
 from triage.git_history.branches import MatchedBy, origin_text
-from triage.report.document import Block, Bullets, Document, Facts, Inline, Paragraph, Span
+from triage.model.outcome import Status
+from triage.report.document import Block, Bullets, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import (
+    STYLES,
+    cases_text,
     compare_url,
     compiler_title,
     duration_text,
     failure_text,
     headline_text,
+    names_text,
     numbers_text,
     plural,
     revision_text,
 )
 
-if TYPE_CHECKING:  # it imports numerics, which the reports do not need
+if TYPE_CHECKING:  # they import numerics, which the reports do not need
+    from triage.bisect.history import Histories, History
     from triage.bisect.two_repositories import TwoRepositories
 
 _SUSPECTS_SHOWN = 3
@@ -93,9 +108,7 @@ def _shown(step: Transition, *, full: bool = True) -> str:
 def _one_of(suspects: Sequence[Suspect]) -> str:
     if len(suspects) == 1:
         return f"{suspects[0].name} (not confirmed)"
-    listed = ", ".join(suspect.name for suspect in suspects[:_NAMES_SHOWN])
-    more = f" and {len(suspects) - _NAMES_SHOWN} more" if len(suspects) > _NAMES_SHOWN else ""
-    return f"one of {plural(len(suspects), 'revision')}: {listed}{more}"
+    return f"one of {plural(len(suspects), 'revision')}: {names_text([one.name for one in suspects], _NAMES_SHOWN)}"
 
 
 def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, Inline]]:
@@ -120,9 +133,7 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
         names = [other.revision.name for other in group]
         yield "another", f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} another failure: {text}"
     for reason, untestable in groupby(bisection.untestable, key=lambda one: one.reason):
-        names = [one.revision.name for one in untestable]
-        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-        yield "untestable", f"{', '.join(names[:_NAMES_SHOWN])}{more}: {reason}"
+        yield "untestable", f"{names_text([one.revision.name for one in untestable], _NAMES_SHOWN)}: {reason}"
     confirmation = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
     effort = f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
     cached = f", {plural(bisection.cached, 'cache hit')}" if bisection.cached else ""
@@ -183,3 +194,62 @@ def two_repositories_document(result: TwoRepositories, compiler: str | None = No
 def _combination_text(one: Combination) -> str:
     what = f"untestable: {one.reason}" if one.reason else f"fails: {failure_text(one.failure)}" if one.failure else "compiles"
     return f"{revision_text(one.compiler)}, model {one.model.name}: {what}"
+
+
+def suspects_document(result: RankedChanges) -> Document:
+    """Show changes ranked by how suspicious the failure makes them."""
+    blocks: list[Block] = []
+    if result.failure:
+        blocks.append(Paragraph(Span(failure_text(result.failure, 400), "strong")))
+    if result.evidence:
+        blocks.append(Paragraph(result.evidence))
+    blocks.append(Table(("", "commit", "date", "change"), [_suspect_row(change) for change in result.suspects]))
+    if result.branches:
+        blocks.append(Facts(branch_facts(result.branches)))
+    count = plural(result.commits, "commit")
+    blocks.append(Paragraph(f"{len(result.suspects)} of {count}, ranked by what they change; nothing was built"))
+    return Document("Suspects", blocks)
+
+
+def _suspect_row(change: RankedChange) -> list[Inline]:
+    words: list[str | Span] = [change.subject or ""]
+    if change.branch:
+        words.append(f"\n{change.branch}")
+    if change.reasons:
+        words.append(Span(f"\n{'; '.join(change.reasons)}", "dim"))
+    if change.with_commits:
+        words.append(Span(f"\nthe same change: {', '.join(sha[:10] for sha in change.with_commits)}", "dim"))
+    return [f"{change.probability:.1%}", Span(change.name, "strong", change.url), change.date or "", words]
+
+
+def history_document(result: Histories) -> Document:
+    """Show the states of each case, those of cases that have the same once, and how many compiles were needed."""
+    blocks: list[Block] = []
+    for compiler in dict.fromkeys(history.about.compiler for history in result.cases):
+        family = [history for history in result.cases if history.about.compiler == compiler]
+        alike: dict[str, list[History]] = {}
+        for history in family:
+            key = [(state.releases, state.status, state.failure and state.failure.signature) for state in history.states]
+            alike.setdefault(repr(key), []).append(history)
+        for group in sorted(alike.values(), key=lambda group: not group[0].changes):
+            blocks += [Heading(cases_text([history.case for history in group])), Facts(_states(group[0]))]
+        compiles = plural(sum(history.compiles for history in family), "compile")
+        pairs = plural(len(family) * len(family[0].places), "pair")
+        probes, title = sum(len(history.probes) for history in family), compiler_title(compiler)
+        blocks.append(Paragraph(Span(f"probed {probes} of {pairs} of case and {title} release with {compiles}", "dim")))
+    if result.branches:
+        blocks.append(Facts(branch_facts(result.branches)))
+    return Document("History", blocks)
+
+
+def _states(history: History) -> list[tuple[str, Inline]]:
+    """Return the releases of each state with what it is; neighbours that cannot be tested are one row."""
+    rows: list[tuple[str, Inline]] = []
+    for (status, _), group in groupby(
+        history.states, key=lambda state: (state.status, state.failure and state.failure.signature)
+    ):
+        first, *_, last = (*group,) * 2
+        releases = first.first if first.first == last.last else f"{first.first} .. {last.last}"
+        why = failure_text(last.failure) if last.failure and status == Status.FAILED else last.reason
+        rows.append((releases, [Span(status, STYLES[status]), f"  {why}" if why else ""]))
+    return rows

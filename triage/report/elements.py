@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from triage.compilers.registry import Families
-from triage.model.outcome import Failure, Status
+from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.report.document import Block, Code, Details, Facts, Inline, Paragraph, Span, Style
+from triage.report.document import Block, Code, Details, Facts, Paragraph, Span, Style
 from triage.toolchains.home import home_path
 
-STYLES: dict[Status, Style] = {
-    Status.PASSED: "good",
-    Status.FAILED: "bad",
-    Status.UNTESTABLE: "warning",
-    Status.XFAIL: "dim",
-    Status.XPASS: "warning",
+#: How the states of a case, a reproducer, a variant, a failure and a run time are shown.
+STYLES: Mapping[str, Style] = {
+    **dict.fromkeys(("passed", "fixed", "compiles", "faster"), "good"),
+    **dict.fromkeys(("failed", "changed", "fails", "fails otherwise", "slower", "error"), "bad"),
+    **dict.fromkeys(("untestable", "xpass", "too noisy", "warning"), "warning"),
+    **dict.fromkeys(("reproduces", "the same", "advice"), "plain"),
+    "xfail": "dim",
 }
+LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
 _ATTRIBUTE = re.compile(r"(#[\w.]+<).{80,}", re.DOTALL)
 _BYTES = re.compile(r"(^|_)bytes(_|$)")
 _LONGEST_LINE = 160
@@ -28,6 +30,17 @@ _LONGEST_DETAIL = 40  # characters
 def plural(count: int, noun: str, several: str | None = None) -> str:
     """Return `1 case`, `2 cases`; `several` is the plural where it is irregular."""
     return f"{count} {noun if count == 1 else several or f'{noun}s'}"
+
+
+def names_text(names: Sequence[str], most: int) -> str:
+    """Return `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def joined(spans: Iterable[str | Span], separator: str = ", ") -> list[str | Span]:
+    """Return spans with separators between them."""
+    return [part for span in spans for part in (separator, span)][1:]
 
 
 def duration_text(seconds: float) -> str:
@@ -84,22 +97,20 @@ def _quantity(name: str, value: str | int) -> str:
 def failure_blocks(failure: Failure, source: Path | None = None, compiler: str | None = None, place: str = "") -> list[Block]:
     """Return one failure in one line, what the line lacks, what helps, the source line it points at, and folded all details.
 
-    Args:
-        failure: The failure.
-        source: The input, for the source line.
-        compiler: The compiler family; None shows the remedies of all families.
-        place: Where it stands in a log.
+    compiler: the family (default: show the remedies of all); place: where the failure stands in a log.
     """
     where = ", ".join(part for part in (place, failure.phase and f"phase {failure.phase}", failure.failing_pass) if part)
-    named = (("numbers", numbers_text(failure)), ("where", where))
-    facts: list[tuple[str, Inline]] = [(name, text) for name, text in named if text]
+    facts = [(name, text) for name, text in (("numbers", numbers_text(failure)), ("where", where)) if text]
     facts += [("" if number else "helps", text) for number, text in enumerate(failure.advice(compiler))]
-    blocks: list[Block] = [Paragraph([Span(failure.failure_class, "bad"), f"  {headline_text(failure, 400)}"])]
-    blocks += [Facts(facts)] if facts else []
     excerpt = _source_excerpt(failure, source)
     known = {"signature": failure.signature, "location": failure.location, **failure.details}
     rows = [(name.replace("_", " "), Span(str(value), "code")) for name, value in known.items() if value is not None]
-    return [*blocks, *([Code(excerpt)] if excerpt else []), Details("Details", [Facts(rows)])]
+    return [
+        Paragraph([Span(failure.failure_class, "bad"), f"  {headline_text(failure, 400)}"]),
+        *([Facts(facts)] if facts else []),
+        *([Code(excerpt)] if excerpt else []),
+        Details("Details", [Facts(rows)]),
+    ]
 
 
 def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
@@ -158,15 +169,12 @@ def compare_url(compiler: str | None, before: Revision, after: Revision) -> str 
     form = family.issue_form if family else None
     if form is None or not form.repository:
         return None
-    places = [(one.commit or "")[:12] or _tag(form.tag, one.name) for one in (before, after)]
-    return f"{form.repository}/compare/{'...'.join(map(str, places))}" if all(places) else None
+    tags = (form.tag.format(one.name) if re.fullmatch(r"\d+(\.\d+)+", one.name) else "" for one in (before, after))
+    places = [(one.commit or "")[:12] or tag for one, tag in zip((before, after), tags, strict=True)]
+    return f"{form.repository}/compare/{'...'.join(places)}" if all(places) else None
 
 
 def compare_spans(compiler: str | None, before: Revision, after: Revision) -> list[str | Span]:
     """Return a link to the commits between two revisions, in brackets; nothing where they are not public."""
     url = compare_url(compiler, before, after)
     return [" (", Span("compare", url=url), ")"] if url else []
-
-
-def _tag(pattern: str, name: str) -> str | None:
-    return pattern.format(name) if re.fullmatch(r"\d+(\.\d+)+", name) else None

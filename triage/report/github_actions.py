@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
-from triage.report.elements import plural
-from triage.report.night import LONGEST, night_markdown
+from triage.report.document import Heading
+from triage.report.elements import names_text, plural
+from triage.report.markdown import document_markdown
+from triage.report.night import night_document
 from triage.report.night_phrases import origin_text, partial_text, path_text
 from triage.report.printable import PrintedStream, visible
 from triage.toolchains.home import disk_errors
@@ -32,10 +34,16 @@ def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
             summary = Path(path)
             room = SUMMARY_BYTES - (summary.stat().st_size if summary.exists() else 0)
             with summary.open("a", encoding="utf-8") as file:
-                file.write(visible(night_markdown(night, min(LONGEST, room))) if room > _LEAST else "")
+                file.write(visible(night_summary(night, room)) if room > _LEAST else "")
         if path := environment.get("GITHUB_OUTPUT"):
             with Path(path).open("a", encoding="utf-8") as file:
                 file.writelines(_assignment(name, value) for name, value in outputs(night).items())
+
+
+def night_summary(night: Night, longest: int) -> str:
+    """Return the report as Markdown of at most so many bytes."""
+    document = night_document(night)
+    return document_markdown([Heading(document.title, 1), *document.blocks], longest)
 
 
 def outputs(night: Night) -> dict[str, str]:
@@ -64,12 +72,14 @@ def annotation_lines(night: Night, workspace: Path) -> list[str]:
         lines.append(command("warning", partial_text(night), title="Partial night"))
     if night.slower:
         text = plural(len(night.slower), "compile or run", "compiles or runs")
-        lines.append(command("warning", f"{text} slower: {_listed([row.case for row in night.slower])}", title="Slower"))
+        lines.append(
+            command("warning", f"{text} slower: {names_text([row.case for row in night.slower], _NAMES)}", title="Slower")
+        )
     return lines
 
 
 def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
-    lines = [cluster.failure.headline if cluster.failure else cluster.signature, _listed(cluster.cases)]
+    lines = [cluster.failure.headline if cluster.failure else cluster.signature, names_text(cluster.cases, _NAMES)]
     lines += [origin_text(cluster.culprit)] if cluster.culprit else []
     lines += [f"reproducer: {path_text(night, cluster.reproducer)}"] if cluster.reproducer else []
     name = cluster.representative or cluster.cases[0]
@@ -78,11 +88,6 @@ def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
         source = source.absolute().relative_to(workspace)
     title = cluster.failure.failure_class if cluster.failure else "new failure"
     return command("error", "\n".join(lines), file="" if source == Path() else str(source), title=title)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more
 
 
 def command(name: str, message: str, **properties: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
@@ -13,10 +12,9 @@ from urllib.parse import quote
 from triage.compilers.parts import LintFinding, Severity
 from triage.lint.check import LintedCase, LintResult
 from triage.model.json_form import Json
-from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span, Style
-from triage.report.elements import below_here, plural
+from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span
+from triage.report.elements import STYLES, below_here, plural
 
-_STYLES: Mapping[Severity, Style] = {Severity.ERROR: "bad", Severity.WARNING: "warning", Severity.ADVICE: "plain"}
 _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _MAX_FINDINGS = 8  # of one rule on a terminal; JSON has all
@@ -44,7 +42,7 @@ def _rows(linted: LintedCase) -> list[tuple[str, Inline]]:
         if counts[finding.rule] <= _MAX_FINDINGS:
             position = finding.position
             where = f"{position.line}:{position.column}" if position and linted.generated else finding.location
-            label, text = Span(f"[{finding.rule}] ", "dim"), Span(finding.message, _STYLES[finding.severity])
+            label, text = Span(f"[{finding.rule}] ", "dim"), Span(finding.message, STYLES[finding.severity])
             rows.append((finding.severity.value, [f"{where}: " if where else "", label, text]))
     for rule, count in counts.items():
         if count > _MAX_FINDINGS:

@@ -6,7 +6,7 @@ Text is escaped, and so cannot become a link, an image, HTML, a heading, a menti
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from markupsafe import escape
@@ -25,9 +25,21 @@ def markdown_text(result: object, document: doc.Document) -> str:  # noqa: ARG00
     return document_markdown([doc.Heading(document.title, 1), *document.blocks])
 
 
-def document_markdown(blocks: Sequence[doc.Block]) -> str:
-    """Return blocks as Markdown."""
-    return "\n\n".join(map(_block_markdown, blocks))
+def document_markdown(blocks: Sequence[doc.Block], longest: int | None = None) -> str:
+    """Return blocks as Markdown. Those that do not fit into `longest` bytes are left out, which the last line says."""
+    texts = [_block_markdown(block) for block in blocks]
+    if longest is None:
+        return "\n\n".join(texts)
+    kept: list[str] = []
+    room = longest - 100  # for the last line
+    for text in texts:
+        size = len(text.encode()) + 2
+        if size <= room:
+            kept.append(text)
+            room -= size
+    left = len(texts) - len(kept)
+    note = [f"*Parts of this text are left out here: the whole exceeds {longest} bytes.*"] if left else []
+    return "\n\n".join([*kept, *note]) + "\n"
 
 
 def _block_markdown(part: doc.Block) -> str:
@@ -92,22 +104,3 @@ def fenced(text: str, language: str = "") -> str:
     """Return a fenced code block that nothing in the text closes."""
     marks = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])
     return f"{marks}{language}\n{visible(text).strip(chr(10))}\n{marks}"
-
-
-def bounded(render: Callable[[int], str], rows: Sequence[int], longest: int) -> str:
-    """Return the text with the most rows that has at most `longest` bytes. rows: numbers of rows to try, the largest first.
-
-    Where even the least is too long, it is cut at a line, and its last line says how much is missing.
-    """
-    text = ""
-    for count in rows:
-        text = render(count).rstrip("\n") + "\n"
-        if len(text.encode()) <= longest:
-            return text
-    room = longest - 200  # for the last lines
-    kept = text.encode()[:room].decode("utf-8", "ignore").rpartition("\n")[0]
-    fences = [line for line in kept.splitlines() if re.match(r"`{3,}", line)]
-    closing = f"\n{re.match('`+', fences[-1])[0]}" if len(fences) % 2 else ""  # type: ignore[index]
-    closing += "\n\n</details>" * (kept.count("\n<details>") - kept.count("\n</details>"))
-    missing = len(text.encode()) - len(kept.encode())
-    return f"{kept}{closing}\n\n*{missing} bytes are left out here; the whole text exceeds {longest} bytes.*\n"

@@ -1,4 +1,4 @@
-"""The report of `triage nightly`: its document, JUnit, and the files in a folder."""
+"""The report of `triage nightly`: its documents, and the files in a folder."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from triage.report.night_phrases import (
 from triage.toolchains.home import disk_errors, write_whole
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
-LONGEST = 1_000_000  # bytes of Markdown; GitHub accepts summaries of 1 MiB
-_ROWS = (1_000_000, 3000, 1000, 300, 100, 30, 10)
+_ROWS = 3000  # of a table on a page
 _LINES = 20  # on a terminal for all changed cases
 _NAMES = 5  # cases of a failure on a terminal
 _NAMES_ON_PAGE = 20
+_UNEXPECTED = "it passes although its recipe expects a failure"
 _CHANGED: Mapping[CaseChangeKind, tuple[str, Style]] = {
     CaseChangeKind.REGRESSED: ("Regressed", "bad"),
     CaseChangeKind.CHANGED: ("Different failure", "bad"),
@@ -58,7 +58,7 @@ _LISTED = {
 
 def write_night(output: str, night: Night) -> None:
     """Write a night to stdout."""
-    write_report(output, night, night_screen, markdown=night_markdown, html=night_html, junit=night_junit)
+    write_report(output, night, night_screen if output == "text" else night_document, junit=night_junit)
 
 
 def write_reports(night: Night, folder: Path) -> Night:
@@ -71,35 +71,8 @@ def write_reports(night: Night, folder: Path) -> Night:
             if cluster.issue:
                 write_whole(folder / cluster.issue, issue_markdown(cluster, night, with_title=True))
         for name, file in FILES.items():
-            write_whole(folder / file, rendered(name, night, night_screen, markdown=night_markdown, junit=night_junit))
+            write_whole(folder / file, rendered(name, night, night_document, junit=night_junit))
     return night
-
-
-def night_junit(night: Night) -> str:
-    """Return a JUnit suite with a test case for each case, and for each measured time."""
-    clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
-    cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
-    times = (row for row in night.times if row.measured == "run" or row.verdict is Pace.SLOWER)
-    cases += [_time_case(row, strict=night.strict) for row in times]
-    cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
-    title = f"triage {night.toolchain.name} against {night.baseline.name}"
-    return junit_text(title, cases, {"partial": night.stopped} if night.stopped else {})
-
-
-def night_html(night: Night) -> str:
-    """Return the report as a page."""
-    return rendered("html", night, lambda night: night_document(night, _ROWS[0]))
-
-
-def night_markdown(night: Night, longest: int = LONGEST) -> str:
-    """Return the report. Where it would be longer than `longest` bytes, tables end early and say what they leave out."""
-    from triage.report.markdown import bounded, document_markdown
-
-    def render(rows: int) -> str:
-        document = night_document(night, rows)
-        return document_markdown([Heading(document.title, 1), *document.blocks])
-
-    return bounded(render, _ROWS, longest)
 
 
 def night_screen(night: Night) -> Document:
@@ -134,23 +107,21 @@ def night_screen(night: Night) -> Document:
     return Document(night_title(night), [*blocks, Paragraph(""), *tail, Paragraph(Span(verdict_text(night), "strong"))])
 
 
-def night_document(night: Night, rows: int) -> Document:
-    """Return the page of a night. rows: at most so many cases of a section, and rows of a table."""
+def night_document(night: Night) -> Document:
+    """Return the page of a night."""
     commits = [[name.name, name.commit or "", name.date or ""] for name in (night.toolchain, night.baseline)]
     blocks = [Paragraph(verdict_text(night)), *_head(night)[1:], Table(("", "commit", "date"), commits)]
     for change, (title, _) in _CHANGED.items():
         groups = _groups(night.of(change))
         if groups:
             blocks.append(Heading(f"{title} ({sum(map(len, groups))})"))
-        for group in groups[:rows]:
+        for group in groups:
             blocks += _group_blocks(night, group, _NAMES_ON_PAGE)
             if group[0].counts and (failure := group[0].failure):
                 blocks.append(Details("Message", list(_message(failure, night.compiler, group[0].summary))))
-        if hidden := groups[rows:]:
-            blocks.append(Paragraph(f"{plural(sum(map(len, hidden)), 'case')} more; nightly.json has them"))
     for change, title in _LISTED.items():
-        listed: list[list[Inline]] = [[_code(case.case), _why(case, night)] for case in night.of(change)]
-        blocks += _folded(f"{title} ({len(listed)})", ("case", "failure"), listed, rows)
+        listed = [[_code(case.case), _why(case, night)] for case in night.of(change)]
+        blocks += _folded(f"{title} ({len(listed)})", ("case", "failure"), listed)
     steps = [
         [
             Span(cluster.representative or cluster.cases[0], "code"),
@@ -163,14 +134,14 @@ def night_document(night: Night, rows: int) -> Document:
         for step in cluster.steps
         if step.status != "done"
     ]
-    blocks += _folded("Steps without a result", ("case", "step", "status", "reason", "command"), steps, rows)
-    blocks += _time_table(night, rows)
+    blocks += _folded("Steps without a result", ("case", "step", "status", "reason", "command"), steps)
+    blocks += _time_table(night)
     columns = ("stage or suite", "passed", "failed", "not tested", "rate")
     suites = [[name, *map(str, row.values()), rate_text(row["passed"], row["failed"])] for name, row in night.suites.items()]
     stages = [
         [name, *map(str, row.values()), "", rate_text(row["passed"], row["failed"])] for name, row in night.stages.items()
     ]
-    blocks += [Heading("Pass rate"), Table(("stage", *columns[1:]), stages), *_table(columns, suites, rows)]
+    blocks += [Heading("Pass rate"), Table(("stage", *columns[1:]), stages), *_table(columns, suites)]
     return Document(night_title(night), blocks)
 
 
@@ -250,17 +221,17 @@ def _code(text: str | None) -> Inline:
     return Span(text, "code") if text else ""
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Inline]], most: int) -> list[Block]:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Inline]]) -> list[Block]:
     """Return a table, and how many rows it leaves out."""
-    table: list[Block] = [Table(columns, rows[:most])] if rows else []
-    return [*table, Paragraph(f"{len(rows) - most} more; nightly.json has them")] if len(rows) > most else table
+    more = [Paragraph(f"{len(rows) - _ROWS} more; nightly.json has them")] if len(rows) > _ROWS else []
+    return [Table(columns, rows[:_ROWS]), *more] if rows else []
 
 
-def _folded(title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]], most: int) -> list[Block]:
-    return [Details(title, _table(columns, rows, most))] if rows else []
+def _folded(title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]]) -> list[Block]:
+    return [Details(title, _table(columns, rows))] if rows else []
 
 
-def _time_table(night: Night, most: int) -> list[Block]:
+def _time_table(night: Night) -> list[Block]:
     """Return all measured compiles and runs."""
     cases = {case.case: case for case in night.cases}
     forms = {"dispatches": "{:g}".format, "artifact_bytes": size_text, "run_peak_mb": "{:.0f} MiB".format}
@@ -273,7 +244,42 @@ def _time_table(night: Night, most: int) -> list[Block]:
         rows.append([_code(time_name(row)), row.measured, *times, ratio_text(row), pace_text(row), *metrics, since])
     ends = night.baseline.name, night.toolchain.name, f"ratio, {CONFIDENCE:.1%} interval"
     columns = ("case", "measured", *ends, "verdict", "dispatches", "size", "peak memory", "since")
-    return [Heading("Times"), *_table(columns, rows, most)] if rows else []
+    return [Heading("Times"), *_table(columns, rows)] if rows else []
+
+
+def night_junit(night: Night) -> str:
+    """Return a suite with a test case for each case, and for each measured time."""
+    clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
+    cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
+    times = (row for row in night.times if row.measured == "run" or row.verdict is Pace.SLOWER)
+    cases += [_time_case(row, strict=night.strict) for row in times]
+    cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
+    title = f"triage {night.toolchain.name} against {night.baseline.name}"
+    return junit_text(title, cases, {"partial": night.stopped} if night.stopped else {})
+
+
+def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) -> SuiteCase:
+    """Report regressions and different failures as failures, and other failures and untestable cases as skipped."""
+    failure, failed, skipped, output = case.either_failure, None, None, None
+    if case.counts and failure:
+        lines = [f"signature: {failure.signature}", *map(origin_text, case.bisections)]
+        if cluster and cluster.reproducer:
+            lines.append(f"reduced to {reduced_text(cluster)}: {path_text(night, cluster.reproducer)}")
+        if cluster and pass_text(cluster):
+            lines.append(f"diverges after {pass_text(cluster)}")
+        if cluster and cluster.remedies:
+            lines.append(f"works around it: {cluster.remedies[0].text}")
+        failed = (failure.headline, failure.failure_class, "\n".join(lines))
+    elif case.status == Status.XPASS and night.strict:
+        failed = (_UNEXPECTED, "unexpected-pass", "`triage expect update` removes the known failure")
+    elif case.status == Status.XPASS:
+        output = _UNEXPECTED
+    elif case.change == CaseChangeKind.UNTESTABLE:
+        skipped = reason_text(case, night)
+    elif case.status in FAILING and failure:
+        words = {CaseChangeKind.KNOWN: "known failure", CaseChangeKind.FLAKY: "flaky"}
+        skipped = f"{words.get(case.change, f'fails as with {night.baseline.name}')}: {headline_text(failure)}"
+    return SuiteCase(case.case, case.recipe, case.metrics.get("compile_seconds", 0.0), failed, skipped, output)
 
 
 def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
@@ -283,29 +289,3 @@ def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
         return SuiteCase(name, group, 0.0, skipped=row.reason)
     failed = (f"the {row.measured} is slower", "slower", text) if strict and row.verdict == Pace.SLOWER else None
     return SuiteCase(name, group, row.seconds or 0.0, failed=failed, output=text)
-
-
-def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) -> SuiteCase:
-    """Report regressions and different failures as failures, and other failures and untestable cases as skipped."""
-    name, group, seconds = case.case, case.recipe, case.metrics.get("compile_seconds", 0.0)
-    failure = case.either_failure
-    if case.counts and failure:
-        lines = [f"signature: {failure.signature}", *map(origin_text, case.bisections)]
-        if cluster and cluster.reproducer:
-            lines.append(f"reduced to {reduced_text(cluster)}: {path_text(night, cluster.reproducer)}")
-        if cluster and pass_text(cluster):
-            lines.append(f"diverges after {pass_text(cluster)}")
-        if cluster and cluster.remedies:
-            lines.append(f"works around it: {cluster.remedies[0].text}")
-        return SuiteCase(name, group, seconds, failed=(failure.headline, failure.failure_class, "\n".join(lines)))
-    if case.status == Status.XPASS:
-        text = "it passes although its recipe expects a failure"
-        failed = (text, "unexpected-pass", "`triage expect update` removes the known failure") if night.strict else None
-        return SuiteCase(name, group, seconds, failed=failed, output=None if failed else text)
-    if case.change == CaseChangeKind.UNTESTABLE:
-        return SuiteCase(name, group, seconds, skipped=reason_text(case, night))
-    if case.status in FAILING and failure:
-        words = {CaseChangeKind.KNOWN: "known failure", CaseChangeKind.FLAKY: "flaky"}
-        word = words.get(case.change, f"fails as with {night.baseline.name}")
-        return SuiteCase(name, group, seconds, skipped=f"{word}: {headline_text(failure)}")
-    return SuiteCase(name, group, seconds)

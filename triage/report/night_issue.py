@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from triage.bisect.result import Answer, Bisection
+from triage.bisect.result import Answer
+from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
-from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
-from triage.report.elements import compare_spans, compiler_title, failure_text, headline_text, revision_text
-from triage.report.markdown import bounded, document_markdown
+from triage.report.document import Block, Bullets, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.elements import LANGUAGES, compare_spans, compiler_title, failure_text, headline_text, joined, revision_text
+from triage.report.markdown import document_markdown
 from triage.report.night_phrases import pass_text
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 TITLE = 200  # characters; GitHub takes 256
-_CASES = (1000, 100, 20, 5)
+_CASES = 100  # that a draft names
+_NAMES = 20  # that a comment names
 _REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
-_LANGUAGES = {".mlir": "mlir", ".py": "python", ".c": "c", ".cpp": "cpp", ".cu": "cuda"}
 
 
 def draft_path(cluster: FailureCluster) -> str:
@@ -27,26 +28,45 @@ def draft_path(cluster: FailureCluster) -> str:
 
 def issue_markdown(cluster: FailureCluster, night: Night, *, with_title: bool = False) -> str:
     """Return the draft, within the size that GitHub accepts. It follows no path of the night."""
-
-    def render(shown: int) -> str:
-        document = issue_draft(cluster, night, shown)
-        return document_markdown([*([Heading(document.title, 1)] if with_title else []), *document.blocks])
-
-    return bounded(render, _CASES, LONGEST)
+    document = issue_draft(cluster, night)
+    title = [Heading(document.title, 1)] if with_title else []
+    return document_markdown([*title, *document.blocks], LONGEST)
 
 
-def issue_draft(cluster: FailureCluster, night: Night, shown: int) -> Document:
-    """Return the draft. shown: how many affected cases it names."""
+def issue_body(change: IssueChange, night: Night) -> str | None:
+    """Return the Markdown of a new issue or of a comment; None where a change needs none."""
+    toolchain = revision_text(night.toolchain)
+    match change.cause:
+        case ActionCause.NEW:
+            draft = issue_markdown(next(each for each in night.clusters if each.signature == change.signature), night)
+            return (
+                f"{draft}\n<sub>triage updates this issue after each nightly run. Closed as not planned, it stays closed.</sub>"
+            )
+        case ActionCause.DUPLICATE:
+            return f"Duplicate of #{change.original}, which has the same signature."
+        case ActionCause.FIXED:
+            return document_markdown([Paragraph(f"Fixed: {change.reason} with {toolchain}.")])
+    if not change.event:
+        return None
+    again = change.cause is ActionCause.AGAIN
+    text = f"It fails again with {toolchain}:" if again else f"More cases fail in the same way with {toolchain}:"
+    names: list[Inline] = [Span(case, "code") for case in change.cases[:_NAMES]]
+    more = len(change.cases) - _NAMES
+    return document_markdown([Paragraph(text), Bullets([*names, *([f"and {more} more"] if more > 0 else [])])])
+
+
+def issue_draft(cluster: FailureCluster, night: Night) -> Document:
+    """Return the draft as a document."""
     failure, draft = cluster.failure, cluster.draft
     error = (draft and draft.error) or (headline_text(failure, 400) if failure else cluster.signature)
     blocks: list[Block] = [Paragraph(_since(cluster, night)), Code(error), *program_blocks(cluster)]
     if facts := list(evidence_facts(cluster)):
         blocks.append(Facts(facts))
     if len(cluster.cases) > 1:
-        rows: list[list[Inline]] = [[Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:shown]]
+        rows: list[list[Inline]] = [[Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:_CASES]]
         table: list[Block] = [Table(("case", ""), rows)]
-        if len(cluster.cases) > shown:
-            table.append(Paragraph(f"{len(cluster.cases) - shown} more, which are left out here"))
+        if len(cluster.cases) > _CASES:
+            table.append(Paragraph(f"{len(cluster.cases) - _CASES} more, which are left out here"))
         blocks.append(Details(f"{len(cluster.cases)} cases fail in this way", table))
     blocks += folded_blocks(cluster)
     return Document(failure_text(failure, TITLE) if failure else cluster.signature, blocks)
@@ -61,7 +81,7 @@ def program_blocks(cluster: FailureCluster) -> list[Block]:
     for name, text in draft.files.items():
         blocks.append(Paragraph([Span(name, "code"), "" if text is not None else " is too long to paste here."]))
         if text is not None:
-            blocks.append(Code(text, _LANGUAGES.get(Path(name).suffix, "")))
+            blocks.append(Code(text, LANGUAGES.get(Path(name).suffix, "")))
     return [*blocks, Code(draft.command, "sh")]
 
 
@@ -106,24 +126,19 @@ def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
 def evidence_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
     """Yield what was found out: suspected commits, the pass, what works around it, what was tried."""
     if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
-        for commits in _commits(cluster.culprit):
-            yield "suspected commit", commits
+        for suspect in cluster.culprit.suspects[:3]:
+            if suspect.url:
+                link = Span(suspect.subject or suspect.name, url=suspect.url)
+                yield "suspected commit", [link, f" {suspect.probability:.0%}"]
     if cluster.attribution and (where := pass_text(cluster)):
         files = f", {', '.join(cluster.attribution.files[:3])}" if cluster.attribution.files else ""
         yield "the IR first differs after", f"{where}{files}"
-    works = [Span(remedy.text, "code") for remedy in cluster.remedies[:3]]
-    if works:
-        yield "workaround", [part for work in works for part in (", or ", work)][1:]
+    if cluster.remedies:
+        yield "workaround", joined((Span(remedy.text, "code") for remedy in cluster.remedies[:3]), ", or ")
     for step in (step for step in cluster.steps if step.status == "failed"):
         yield "tried", f"{step.reason} ({step.step})"
     if cluster.draft and cluster.draft.unneeded:
         yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
-
-
-def _commits(bisection: Bisection) -> Iterator[list[str | Span]]:
-    for suspect in bisection.suspects[:3]:
-        if suspect.url:
-            yield [Span(suspect.subject or suspect.name, url=suspect.url), f" {suspect.probability:.0%}"]
 
 
 def _versions(cluster: FailureCluster) -> list[list[Inline]]:

@@ -1,11 +1,11 @@
-"""Writes the folder of a reproducer: program, recipe, JSON record, shell script and a README for an issue."""
+"""Report of `triage reduce`, and the folder of a reproducer: program, recipe, JSON record, shell script, README."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from triage.compilers.parts import RULES_FILE, StandaloneCall
@@ -19,6 +19,7 @@ from triage.model.outcome import Compiled, Failed, Probe
 from triage.recipes.values import yaml_text
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import Reproducer, VersionSpan, expectations, slug, span_around
+from triage.reduce.result import Reduction
 from triage.report.document import (
     Block,
     Bullets,
@@ -33,13 +34,14 @@ from triage.report.document import (
     Table,
     with_code,
 )
-from triage.report.elements import compare_spans, headline_text, revision_text
+from triage.report.elements import LANGUAGES, compare_spans, failure_text, headline_text, numbers_text, revision_text
 from triage.report.formats import rendered
 from triage.report.printable import printable
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
-_LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
+_PROGRAM_LINES = 40  # on a terminal; the folder has all of them
+_MOST_TRIED = 12  # versions that are shown when nothing was reduced
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _ERROR_LINES = 12  # an output with more lines is folded, except for the error
@@ -160,7 +162,7 @@ def _program(reproducer: Reproducer) -> list[Block]:
         blocks.append(Paragraph([f"The {family.noun} is too long to paste here; see ", Span(source, "code"), "."]))
     else:
         imported: list[str | Span] = [", imported from ", Span(reproducer.file, "code")] if reproducer.file != source else []
-        blocks += [Paragraph([Span(source, "code"), *imported, ":"]), Code(text, _LANGUAGES.get(Path(source).suffix, ""))]
+        blocks += [Paragraph([Span(source, "code"), *imported, ":"]), Code(text, LANGUAGES.get(Path(source).suffix, ""))]
     for name, script in family.script.files(reproducer.compile).items():
         blocks += [Paragraph([Span(name, "code"), ", which compiles it:"]), Code(script, "python")]
     return blocks
@@ -271,3 +273,40 @@ def _target(case: Case) -> dict[str, str | int]:
 
 def _size(size: int) -> str:
     return next((f"{size >> bits}{unit}" for bits, unit in ((30, "GiB"), (20, "MiB")) if size % (1 << bits) == 0), f"{size}B")
+
+
+def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:
+    """Show the reduced program and what is known of its failure, or why there is none."""
+    case = Span(result.case, "strong")
+    if reproducer is None or result.program is None:
+        tried = [
+            ("tried", f"{one.version}: {one.status}{f': {one.headline or one.reason}' if one.status != 'passed' else ''}")
+            for one in result.tried[:_MOST_TRIED]
+        ]
+        facts = Facts([("reason", result.reason or ""), *tried])
+        return Document("Reduction", [Paragraph([case, ": ", Span("not reduced", "warning")]), facts])
+    lines = result.program.rstrip().splitlines()
+    more = [f"... {len(lines) - _PROGRAM_LINES} more lines"] if len(lines) > _PROGRAM_LINES else []
+    blocks: list[Block] = [
+        Paragraph([case, " is now ", Span(result.size, "strong")]),
+        Code("\n".join([*lines[:_PROGRAM_LINES], *more])),
+        Facts(list(_reduction_facts(result, reproducer))),
+    ]
+    return Document("Reduction", blocks)
+
+
+def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[tuple[str, str]]:
+    failure = reproducer.failure
+    yield "failure", failure_text(failure, 400)
+    if numbers := numbers_text(failure):
+        yield "numbers", numbers
+    yield "bad", revision_text(result.bad)
+    yield "versions", span_text(span_around(result.probes, reproducer.bad))
+    sizes = [(f"{result.unit}s", result.operations), ("lines", result.lines), ("bytes", result.bytes)]
+    yield "size", ", ".join(f"{size.before} -> {size.after} {name}" for name, size in dict(sizes).items())
+    yield from (("changed", change) for change in result.changes)
+    yield from (("note", note) for note in result.notes)
+    cached = f", {result.cached} cache hits" if result.cached else ""
+    cost = f"{result.oracle_calls} compiles in {result.compile_seconds:.1f} s{cached}; {result.seconds:.1f} s in total"
+    yield "cost", cost
+    yield "written", result.reproducer or ""

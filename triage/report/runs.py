@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from triage.execution.results import RunResult, RunResults
 from triage.model.outcome import Failure, Status
 from triage.report.document import Block, Document, Heading, Inline, Paragraph, Span, Table
-from triage.report.elements import STYLES, cases_text, compiler_title, failure_blocks, failure_text, plural
-from triage.report.junit import SuiteCase, junit_text
+from triage.report.elements import STYLES, cases_text, compiler_title, failure_blocks, joined, plural
 
 Row = Sequence[RunResult | None]
 
@@ -51,8 +50,8 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
         blocks.append(Heading("; ".join(f"{cases_text(names)} on {title} {name}" for name, names in cases.items())))
         blocks += failure_blocks(failure, first.about.input.path, first.about.compiler)
     counts = Counter(one.status for one in result.results)
-    spans = [Span(f"{counts[status]} {status.value}", STYLES[status]) for status in Status if counts[status]]
-    blocks.append(Paragraph([part for span in spans for part in (", ", span)][1:]))
+    spans = (Span(f"{counts[status]} {status.value}", STYLES[status]) for status in Status if counts[status])
+    blocks.append(Paragraph(joined(spans)))
     return Document("Results", blocks)
 
 
@@ -82,16 +81,3 @@ def _words(result: RunResult | None) -> Inline:
     if result.warnings:
         words.append(Span(f"  warning: {result.warnings[0].headline}", "dim"))
     return [*words, " (from another machine)" if result.foreign else ""]
-
-
-def run_junit(result: RunResults) -> str:
-    """Return a JUnit suite with a test case for each result."""
-    cases = []
-    for one in result.results:
-        name, failure, skipped, failed = f"{one.case} on {one.toolchain.name}", one.failure, one.reason, None
-        if failure and one.status is Status.FAILED:
-            failed = (failure.headline, failure.failure_class, failure.signature)
-        elif failure and skipped is None:
-            skipped = f"expected failure: {failure_text(failure)}"
-        cases.append(SuiteCase(name, one.recipe, one.seconds, failed=failed, skipped=skipped))
-    return junit_text("triage run", cases)

@@ -1,0 +1,208 @@
+"""Results that are a table or a list with a few lines: one function each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from triage.model.outcome import FAILING, PASSING, Failure, Status
+from triage.model.revision import Revision
+from triage.report.document import Block, Bullets, Code, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.elements import STYLES, failure_blocks, failure_text, joined, plural
+
+if TYPE_CHECKING:  # each command needs the classes of one of them
+    from triage.classify import ClassifiedLogs
+    from triage.execution.results import Forecast
+    from triage.nightly.issues import IssueChanges
+    from triage.nightly.known_case import KnownCase, LogExcerpt
+    from triage.nightly.result import FailureCluster, Night
+    from triage.recipes.expectations import ExpectationUpdate
+    from triage.reduce.replay import Replays
+    from triage.remedy.variants import Variants
+
+_REPLAY_STATES = ("reproduces", "fixed", "changed", "untestable")
+_LOG_LINES = 6  # on each side of the root cause
+_LOG_WIDTH = 200  # characters
+
+
+def classify_document(result: ClassifiedLogs) -> Document:
+    """Show each failure of each log with its line and how often it occurs."""
+    blocks: list[Block] = []
+    for log in result.logs:
+        blocks.append(Heading(f"{log.log}: {plural(len(log.failures), 'failure') if log.failures else 'no failures'}"))
+        for failure in log.failures:
+            times = f", {failure.count} times" if failure.count > 1 else ""
+            blocks += failure_blocks(failure, place=f"line {failure.line}{times}")
+    return Document("Failures", blocks)
+
+
+def update_document(result: ExpectationUpdate) -> Document:
+    """Show what `triage expect update` changes: the diff or each change, then the cases that were left, then a count."""
+    blocks: list[Block] = []
+    for file in result.files:
+        if not result.written:
+            blocks.append(Code(file.diff, "diff"))
+        elif file.changes:
+            changes = [f"{each.case}: {each.before or 'no entry'} -> {each.after or 'no entry'}" for each in file.changes]
+            blocks += [Heading(str(file.path)), Bullets(changes)]
+    blocks += [Paragraph(Span(f"left as it is: {one.case}: {one.reason}", "warning")) for one in result.left]
+    changed = sum(len(file.changes) for file in result.files)
+    verb = "changed" if result.written else "would change"
+    blocks.append(Paragraph(f"{plural(changed, 'known failure')} {verb} by {result.toolchain.name}"))
+    return Document("Known failures", blocks)
+
+
+def forecast_document(forecast: Forecast) -> Document:
+    """Show what a dry run knows: for each case which toolchains have a result, and the number of compiles."""
+    blocks: list[Block] = []
+    for case, group in groupby(forecast.probes, key=lambda probe: probe.case):
+        toolchains: dict[str, list[str]] = {}
+        for probe in group:
+            state = probe.known or ("to compile" if probe.installed else "to install and compile")
+            toolchains.setdefault(state, []).append(probe.toolchain)
+        blocks += [Paragraph(Span(case, "strong")), Facts([(state, ", ".join(names)) for state, names in toolchains.items()])]
+    remark = f"; {forecast.remark}" if forecast.remark else ""
+    counts = f"{plural(forecast.known, 'result')} cached, at most {plural(forecast.most, 'probe')} to make"
+    return Document("What would be compiled", [*blocks, Paragraph(f"{counts}{remark}; nothing was compiled")])
+
+
+def issues_document(result: IssueChanges) -> Document:
+    """Show the changes of a repository's issues."""
+    rows: list[list[Inline]] = [
+        [one.action, f"#{one.issue}" if one.issue else "new", one.title, Span(one.reason, "dim")] for one in result.changes
+    ]
+    left = f", {len(result.left)} left for the next run" if result.left else ""
+    hint = "" if result.applied or not result.changes else "; nothing was changed, pass --apply"
+    total = Paragraph(f"{result.repository}: {plural(len(result.changes), 'change')}{left}{hint}")
+    tables = [Table(("change", "issue", "title", "why"), rows)] if rows else []
+    return Document("Issues", [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total])
+
+
+def replay_document(result: Replays) -> Document:
+    """Show each reproducer with its state on every version, then why a state is not as recorded."""
+    rows: list[list[Inline]] = []
+    reasons: list[Block] = []
+    for replay in result.reproducers:
+        versions = joined(Span(f"{one.toolchain.name} {one.status.value}", STYLES[one.status]) for one in replay.versions)
+        rows.append([Span(replay.status.value.upper(), STYLES[replay.status]), replay.reproducer, versions])
+        if replay.holds is False:
+            reasons.append(Paragraph(Span(f"{replay.reproducer} no longer fails as recorded on {replay.bad}", "bad")))
+        for version in replay.versions:
+            changed = version.failure if version.status == "changed" else None
+            if why := failure_text(changed) if changed else version.reason:
+                reasons.append(Paragraph(f"{replay.reproducer} on {version.toolchain.name}: {why}"))
+    counts = Counter(replay.status.value for replay in result.reproducers)
+    total = Paragraph(", ".join(f"{counts[state]} {state}" for state in _REPLAY_STATES if counts[state]))
+    return Document("Reproducers", [Table(("result", "reproducer", "versions"), rows), *reasons, total])
+
+
+def variants_document(result: Variants) -> Document:
+    """Show the compared variants of a case."""
+    rows: list[list[Inline]] = []
+    for variant in result.results:
+        why = variant.failure.failure_class if variant.failure else variant.reason
+        text = Span(f"{variant.status.value}: {why}" if why else variant.status.value, STYLES[variant.status])
+        rows.append([*(variant.values.get(key, "") for key in result.keys), text])
+    blocks: list[Block] = [Table((*result.keys, "result"), rows), Paragraph(Span(result.sentence, "strong"))]
+    return Document("Variants", [*blocks, *([Paragraph(failure_text(result.failure))] if result.failure else [])])
+
+
+@dataclass(frozen=True)
+class ListedNight:
+    """A stored night in few words."""
+
+    night: int
+    """Its number."""
+    at: str
+    suites: list[str]
+    toolchain: Revision
+    baseline: Revision
+    cases: dict[Status, int]
+    """Number of cases by status."""
+    partial: bool
+
+
+@dataclass(frozen=True)
+class ListedNights:
+    """The stored nights, the oldest first, and the bytes that they take."""
+
+    nights: list[ListedNight]
+    bytes: int
+
+
+def listed(nights: Iterable[tuple[int, Night]], size: int) -> ListedNights:
+    """Return what is listed of nights with their numbers. size: the bytes that they take."""
+    rows = []
+    for number, night in nights:
+        suites = sorted({case.suite for case in night.cases})
+        statuses = Counter(case.status for case in night.cases)
+        rows.append(ListedNight(number, night.started, suites, night.toolchain, night.baseline, statuses, night.partial))
+    return ListedNights(rows, size)
+
+
+def nights_document(result: ListedNights) -> Document:
+    """Show the stored nights."""
+    if not result.nights:
+        return Document("Nights", [Paragraph("no nights yet: `triage nightly` stores each one")])
+    rows = []
+    for night in result.nights:
+        groups = (PASSING, FAILING, (Status.UNTESTABLE,))
+        counts = [str(sum(night.cases.get(status, 0) for status in group)) for group in groups]
+        names = [", ".join(night.suites), night.toolchain.name, night.baseline.name]
+        began = night.at[:16].replace("T", " ")
+        rows.append([str(night.night), began, *names, *counts, "partial" if night.partial else ""])
+    columns = ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", "")
+    total = Paragraph(f"{plural(len(rows), 'night')}, {result.bytes / 1e6:.1f} MB")
+    return Document("Nights", [Table(columns, rows), total])
+
+
+def known_case_document(result: KnownCase) -> Document:
+    """Show what is known of a case: the nights, the toolchains, each failure, and the output around the root cause."""
+    facts = [(name, value) for name, value in result.facts.items() if value]
+    if result.flaky_changes:
+        facts.append(("flaky", f"{plural(result.flaky_changes, 'change')} without a change of the compiler"))
+    blocks: list[Block] = [Paragraph(Span(result.case, "strong")), *([Facts(facts)] if facts else [])]
+    if result.runs:
+        nights: list[list[Inline]] = []
+        for run in result.runs:
+            when = run.first[:10] if run.nights == 1 else f"{run.first[:10]} to {run.last[:10]}"
+            nights.append([when, run.toolchain.name, *_state(run.status, run.failure)])
+        blocks += [Heading("Nights"), Table(("", "", "", ""), nights)]
+    if result.states:
+        states = [[state.toolchain, *_state(state.status, state.failure)] for state in result.states]
+        blocks += [Heading("Toolchains"), Table(("", "", ""), states)]
+    for cluster, signature in {run.cluster: run.failure.signature for run in result.runs if run.failure}.items():
+        known = next((one for one in result.failures if one.signature == signature), None)
+        rows = [("page", f"failures/{cluster}.html"), *(_known(known) if known else ())]
+        if issue := result.tracked.get(cluster or ""):
+            rows.append(("tracked as", issue))
+        blocks += [Heading(signature), Facts(rows)]
+    if result.log:
+        blocks += [Heading(f"Output on {result.log.toolchain}")]
+        blocks += [Paragraph(Span(result.log.command, "dim"))] if result.log.command else []
+        blocks.append(Code(_log_text(result.log)))
+    return Document(result.case, blocks)
+
+
+def _state(status: Status, failure: Failure | None) -> list[Inline]:
+    return [Span(status.value, STYLES[status]), failure_text(failure) if failure else ""]
+
+
+def _known(cluster: FailureCluster) -> Iterable[tuple[str, str]]:
+    for name, span in (("culprit", cluster.culprit), ("fix", cluster.fix)):
+        if span and span.before and span.after:
+            yield name, f"between {span.before.name} and {span.after.name}"
+    if cluster.reproducer:
+        yield "reproducer", cluster.reproducer
+    for remedy in cluster.remedies:
+        yield "remedy", remedy.text
+
+
+def _log_text(log: LogExcerpt) -> str:
+    first = 0 if log.root is None else max(0, log.root - _LOG_LINES)
+    last = 2 * _LOG_LINES if log.root is None else log.root + _LOG_LINES
+    shown = enumerate(log.lines[first : last + 1], first)
+    return "\n".join(f"{'>' if number == log.root else ' '} {line[:_LOG_WIDTH]}" for number, line in shown)
