@@ -132,17 +132,12 @@ _PANELS = {
 
 
 def _describe_parameters(command: Any) -> None:
-    """Show values by plain names instead of types, and many options in panels by purpose."""
+    """Show arguments first, and many options in panels by purpose."""
     options = [param for param in command.params if param.param_type_name == "option"]
     arguments = [param for param in command.params if param.param_type_name == "argument"]
-    for option in options:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
-        elif option.metavar is None and not option.type_descriptor.is_choice:
-            option.metavar = "N" if option.type_descriptor.is_ranged or option.bare_type() in ("int", "float") else "TEXT"
-        if len(options) >= _MANY:
-            panels = (panel for panel, names in _PANELS.items() if option.opts[0] in names.split())
-            option.rich_help_panel = next(panels, "Advanced")
+    for option in options if len(options) >= _MANY else ():
+        panels = (panel for panel, names in _PANELS.items() if option.opts[0] in names.split())
+        option.rich_help_panel = next(panels, "Advanced")
     options.sort(key=lambda option: list(_PANELS).index(option.rich_help_panel or "Advanced"))
     command.params[:] = [*arguments, *options]
     command.get_help_option = partial(_help_option, command.get_help_option)

@@ -6,11 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, rev_option, slower_metric
+from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, flag, option, rev_option, slower_metric
 from triage.cli.screen import AppContext, print_stderr
 from triage.execution.judge import Metric
 from triage.report.attribution import attribution_document, write_attribution
@@ -21,16 +19,16 @@ from triage.report.formats import write_report
 def attribute(
     app: AppContext,
     chosen: OneCase,
-    good: Annotated[str, rev_option(text="Known-good revision, which compiles.")],
-    bad: Annotated[str, rev_option(text="Known-bad revision, which fails.")],
+    good: Annotated[str, rev_option("Known-good revision, which compiles.")],
+    bad: Annotated[str, rev_option("Known-bad revision, which fails.")],
     repo: Annotated[
-        Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to find the pass's source files.")
+        Path | None, option("Clone of the compiler, to find the pass's source files.", "--repo", metavar="DIR")
     ] = None,
     metric: SlowerOption = None,
     phases: Annotated[
-        bool, typer.Option("--phases/--no-phases", help="Compare the program after each phase too (two compiles per phase).")
+        bool, flag("Compare the program after each phase too (two compiles per phase).", "--phases/--no-phases")
     ] = True,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write attribution.html to this folder.")] = None,
+    out: Annotated[Path | None, option("Write attribution.html to this folder.", metavar="DIR")] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Find the pass after which the IR of two compilers diverges.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from triage.cli.context import open_runner, print_command_lines, select_one_family
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import SECONDS, DryRunOption, FormatOption, SeveralCases, ToolchainsOption, duration_option
+from triage.cli.options import SECONDS, DryRunOption, FormatOption, SeveralCases, ToolchainsOption, duration_option, option
 from triage.cli.screen import AppContext
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.statistics import Pace
@@ -25,15 +23,13 @@ def bench(
     toolchain: ToolchainsOption = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT", help="Row to compare with: its case, its release or `CASE on RELEASE` (default: the first)."
-        ),
+        option("Row to compare with: its case, its release or `CASE on RELEASE` (default: the first).", metavar="TEXT"),
     ] = None,
     dispatch: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Measure single dispatches: those with NAME in theirs, or `all`.")
+        str | None, option("Measure single dispatches: those with NAME in theirs, or `all`.", metavar="NAME")
     ] = None,
-    threshold: Annotated[float, typer.Option(min=0.0, help="Smallest change that counts, 0.05 for five percent.")] = 0.05,
-    time: Annotated[float | None, duration_option("--time", "Measure for at most this long (default: 60s).")] = None,
+    threshold: Annotated[float, option("Smallest change that counts, 0.05 for five percent.", least=0.0)] = 0.05,
+    time: Annotated[float | None, duration_option("Measure for at most this long (default: 60s).", "--time")] = None,
     dry_run: DryRunOption = False,
     output: FormatOption = "text",
 ) -> Exit:

@@ -27,6 +27,8 @@ from triage.cli.options import (
     ProjectOption,
     RepoOption,
     TrustOption,
+    flag,
+    option,
 )
 from triage.execution.judge import Metric
 from triage.execution.results import Forecast, forecast
@@ -44,49 +46,43 @@ if TYPE_CHECKING:  # the search needs numpy, which is slow to import
 T = TypeVar("T")
 
 # What to bisect
-FindOption = Annotated[BisectKind, typer.Option(help="Find the change that brought the failure, or the one that fixed it.")]
+FindOption = Annotated[BisectKind, option("Find the change that brought the failure, or the one that fixed it.", metavar=None)]
 MatchOption = Annotated[
-    FailureMatch, typer.Option(help="What counts as the same failure; revisions with another failure are skipped.")
+    FailureMatch, option("What counts as the same failure; revisions with another failure are skipped.", metavar=None)
 ]
 MetricOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME[:FUNCTION]",
-        help="Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, artifact_bytes, run_seconds, or any that "
+    option(
+        "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, artifact_bytes, run_seconds, or any that "
         "`triage run` reports for the recipe; --good and --bad say which values are good. FUNCTION: the one to run.",
+        metavar="NAME[:FUNCTION]",
     ),
 ]
 ThresholdOption = Annotated[
     float | None,
-    typer.Option(
-        min=0.0, help="Number beyond which a revision is bad; for run_seconds a ratio to the good end (default: in between)."
-    ),
+    option("Number beyond which a revision is bad; for run_seconds a ratio to the good end (default: in between).", least=0.0),
 ]
 # Where to search
-GoodOption = Annotated[str | None, typer.Option(help="Known-good revision, which compiles (default: found automatically).")]
+GoodOption = Annotated[str | None, option("Known-good revision, which compiles (default: found automatically).")]
 BadOption = Annotated[
     str | None,
-    typer.Option(help="Known-bad revision, which fails (default: the newest; with --find fix, found automatically)."),
+    option("Known-bad revision, which fails (default: the newest; with --find fix, found automatically)."),
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Clone that holds RECIPE, and two commits of it: find out whether the compiler or the model changed.",
         metavar="DIR@GOOD..BAD",
-        help="Clone that holds RECIPE, and two commits of it: find out whether the compiler or the model changed.",
     ),
 ]
-BuildOption = Annotated[
-    bool, typer.Option("--build", help="Build commits from source where nothing else has their compiler (hours).")
-]
+BuildOption = Annotated[bool, flag("Build commits from source where nothing else has their compiler (hours).", "--build")]
 # How sure, and how
-ConfidenceOption = Annotated[
-    float, typer.Option(min=0.5, max=1.0, help="Stop when the culprit's posterior probability reaches this.")
-]
+ConfidenceOption = Annotated[float, option("Stop when the culprit's posterior probability reaches this.", least=0.5, most=1.0)]
 InteractiveOption = Annotated[
-    bool, typer.Option("--interactive", "-i", help="Show the suspects and propose each revision to test; you decide.")
+    bool, flag("Show the suspects and propose each revision to test; you decide.", "--interactive", "-i")
 ]
 ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Continue an interrupted interactive bisect; cached results are used in any case.")
+    bool, flag("Continue an interrupted interactive bisect; cached results are used in any case.", "--resume")
 ]
 
 

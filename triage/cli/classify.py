@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_rules
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption
+from triage.cli.options import FormatOption, argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.report.formats import write_report
 from triage.report.tables import classify_document
@@ -21,12 +19,10 @@ _MIB = 1 << 20
 @command
 def classify(
     app: AppContext,
-    logs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[LOG]...", help="Log files, also .gz; - is stdin (default: -).")
-    ] = None,
+    logs: Annotated[list[Path] | None, argument("[LOG]...", "Log files, also .gz; - is stdin (default: -).")] = None,
     rules: Annotated[
         list[Path] | None,
-        typer.Option("--rules", metavar="FILE", help="YAML file with failure classes of your own; repeatable."),
+        option("YAML file with failure classes of your own; repeatable.", "--rules", metavar="FILE"),
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:

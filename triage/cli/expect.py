@@ -9,7 +9,7 @@ import typer
 
 from triage.cli.context import load_cases, select_one_family
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import Compiling, FormatOption, FreshOption, SuiteOption, rev_option
+from triage.cli.options import Compiling, FormatOption, FreshOption, SuiteOption, argument, flag, rev_option
 from triage.compilers.registry import suite_reader
 from triage.execution.judge import status_of
 from triage.execution.task import ProbeJob
@@ -31,12 +31,12 @@ def group() -> None:
 @command
 def update(
     compiling: Compiling,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, folders of recipes, or test suites.")],
+    paths: Annotated[list[Path], argument("PATH...", "Recipe files, folders of recipes, or test suites.")],
     suite_config: SuiteOption = None,
-    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="Toolchain whose results are expected.")] = "latest",
-    prune: Annotated[bool, typer.Option("--prune", help="Remove listed tests that do not exist, too.")] = False,
+    toolchain: Annotated[str, rev_option("Toolchain whose results are expected.", "--toolchain", "-t")] = "latest",
+    prune: Annotated[bool, flag("Remove listed tests that do not exist, too.", "--prune")] = False,
     fresh: FreshOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes as a diff and write nothing.")] = False,
+    dry_run: Annotated[bool, flag("Print the changes as a diff and write nothing.", "--dry-run")] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Rewrite the lists of known failures to match the results of a toolchain.
@@ -50,7 +50,7 @@ def update(
 
     - `triage expect update iree-test-suites/onnx_ops --suite-config onnx_ops_cpu.json -t 3.13.0` updates the config
     """
-    selection = select_one_family(load_cases(paths, suite_config), (toolchain,), "expect update")
+    selection = select_one_family(load_cases(paths, suite_config), (toolchain), "expect update")
     with compiling.open(*selection.cases, fresh=fresh) as runner:
         [ref] = selection.refs(runner)
         probes = list(runner.probe_all([ProbeJob(case, ref) for case in selection.cases]))

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triage.bisect.history import Histories, History, histories
 from triage.bisect.result import ReleaseBranch
 from triage.cli.context import select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import Compiling, ForecastOption, FormatOption, FreshOption, SeveralCases, rev_option
+from triage.cli.options import Compiling, ForecastOption, FormatOption, FreshOption, SeveralCases, flag, option, rev_option
 from triage.execution.engine import Engine
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
@@ -30,14 +28,14 @@ _SHARE = 0.5  # of all compiles, the most that a history spends
 def history(
     chosen: SeveralCases,
     compiling: Compiling,
-    since: Annotated[str | None, rev_option(text="Oldest release (default: the first).")] = None,
-    until: Annotated[str | None, rev_option(text="Newest release (default: the last).")] = None,
-    every: Annotated[bool, typer.Option("--every", help="Compile on every release, so that no change is missed.")] = False,
+    since: Annotated[str | None, rev_option("Oldest release (default: the first).")] = None,
+    until: Annotated[str | None, rev_option("Newest release (default: the last).")] = None,
+    every: Annotated[bool, flag("Compile on every release, so that no change is missed.", "--every")] = False,
     fresh: FreshOption = False,
     dry_run: ForecastOption = False,
     repo: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Clone of the compiler: list the cherry-picks of releases where a status changes."),
+        option("Clone of the compiler: list the cherry-picks of releases where a status changes.", metavar="DIR"),
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:

@@ -12,7 +12,7 @@ import typer
 
 from triage.cli.exit_codes import Exit, command
 from triage.cli.nights import open_nights
-from triage.cli.options import FormatOption
+from triage.cli.options import FormatOption, argument, flag, option
 from triage.cli.screen import print_stderr
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.nightly.issues import IssueChange, failures_of, plan
@@ -35,13 +35,11 @@ def issues() -> None:
 @app.command("sync")
 @command
 def sync(
-    repository: Annotated[str, typer.Option("--repo", metavar="OWNER/NAME", help="Repository whose issues are changed.")],
-    report: Annotated[
-        Path, typer.Argument(metavar="REPORT", help="nightly.json of a night, or the folder that holds it.")
-    ] = Path("out"),
-    apply: Annotated[bool, typer.Option("--apply", help="Change the issues (default: only list the changes).")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Make at most this many changes; the next run makes the others.")] = 10,
-    label: Annotated[str, typer.Option(help="Label of the issues that are kept in step.")] = "triage",
+    repository: Annotated[str, option("Repository whose issues are changed.", "--repo", metavar="OWNER/NAME")],
+    report: Annotated[Path, argument("REPORT", "nightly.json of a night, or the folder that holds it.")] = Path("out"),
+    apply: Annotated[bool, flag("Change the issues (default: only list the changes).", "--apply")] = False,
+    limit: Annotated[int, option("Make at most this many changes; the next run makes the others.", least=1)] = 10,
+    label: Annotated[str, option("Label of the issues that are kept in step.")] = "triage",
     output: FormatOption = "text",
 ) -> Exit:
     """Open, comment, reopen and close the issues of a repository by the failures of a night.

@@ -11,7 +11,7 @@ import typer
 
 from triage.cli.context import cases_named, load_cases, open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import CasesOption, format_option, rev_option
+from triage.cli.options import CasesOption, argument, flag, format_option, option, rev_option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, family_of, recipe_families
 from triage.lint.check import LintResult, lint_case
@@ -29,24 +29,20 @@ def lint(
     app: AppContext,
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="INPUT|RECIPE...", help="Programs (.mlir, .mlirbc, .onnx, a .py generator), recipes, or folders of recipes."
-        ),
+        argument("INPUT|RECIPE...", "Programs (.mlir, .mlirbc, .onnx, a .py generator), recipes, or folders of recipes."),
     ],
     toolchain: Annotated[
         str | None,
         rev_option(
+            "Toolchain that parses the program and measures solver iterations (default: installed, without measuring).",
             "--toolchain",
             "-t",
-            text="Toolchain that parses the program and measures solver iterations (default: installed, without measuring).",
         ),
     ] = None,
-    flag: Annotated[
-        list[str] | None, typer.Option("--flag", help="Flag of the compiler in addition to the recipe's; repeatable.")
-    ] = None,
+    flag: Annotated[list[str] | None, option("Flag of the compiler in addition to the recipe's; repeatable.", "--flag")] = None,
     case: CasesOption = None,
     graph: Annotated[
-        bool, typer.Option("--graph", help="Print devices and transfers as a Mermaid flowchart instead of the findings.")
+        bool, flag("Print devices and transfers as a Mermaid flowchart instead of the findings.", "--graph")
     ] = False,
     output: Annotated[str, format_option("sarif")] = "text",
 ) -> Exit:

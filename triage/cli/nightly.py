@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from triage.cli.context import load_cases, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.nights import flaky_in_nights, store_night
@@ -28,7 +26,10 @@ from triage.cli.options import (
     RepoOption,
     SuiteOption,
     TrustOption,
+    argument,
     duration_option,
+    flag,
+    option,
     rev_option,
 )
 from triage.cli.screen import print_stderr
@@ -53,38 +54,34 @@ def nightly(
     paths: RecipePaths,
     compiling: Compiling,
     suite_config: SuiteOption = None,
-    toolchain: Annotated[list[str] | None, rev_option("--toolchain", "-t", text="New toolchain (default: latest).")] = None,
+    toolchain: Annotated[list[str] | None, rev_option("New toolchain (default: latest).", "--toolchain", "-t")] = None,
     baseline: Annotated[
-        list[str] | None, rev_option("--baseline", "-b", text="Toolchain to compare with (default: previous).")
+        list[str] | None, rev_option("Toolchain to compare with (default: previous).", "--baseline", "-b")
     ] = None,
     bisect: Annotated[
-        bool, typer.Option("--bisect", help="Find the release that introduced each regression, slower compile and slower run.")
+        bool, flag("Find the release that introduced each regression, slower compile and slower run.", "--bisect")
     ] = False,
     repo: RepoOption = None,
     project: ProjectOption = None,
-    reduce: Annotated[bool, typer.Option("--reduce", help="Reduce one case of each new failure; needs --out.")] = False,
+    reduce: Annotated[bool, flag("Reduce one case of each new failure; needs --out.", "--reduce")] = False,
     investigate: Annotated[
         bool,
-        typer.Option(
+        flag(
+            "Bisect, attribute and reduce one case of each new failure, find remedies and draft an issue; needs --out.",
             "--investigate",
-            help="Bisect, attribute and reduce one case of each new failure, find remedies and draft an issue; needs --out.",
         ),
     ] = False,
     budget: Annotated[
         float | None,
-        duration_option("--budget", "With --investigate: spend at most this long, such as 45m (default: no limit)."),
+        duration_option("With --investigate: spend at most this long, such as 45m (default: no limit).", "--budget"),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 also when a known failure passes or a case becomes slower.")
-    ] = False,
+    strict: Annotated[bool, flag("Exit 1 also when a known failure passes or a case becomes slower.", "--strict")] = False,
     bench: Annotated[
         float | None,
-        duration_option("--bench", "Measure the run times of cases with `bench` or `run` on both toolchains, each this long."),
+        duration_option("Measure the run times of cases with `bench` or `run` on both toolchains, each this long.", "--bench"),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for nightly.md, nightly.xml (JUnit) and nightly.json.")
-    ] = None,
-    part: Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only the I-th of N shards.")] = None,
+    out: Annotated[Path | None, option("Folder for nightly.md, nightly.xml (JUnit) and nightly.json.", metavar="DIR")] = None,
+    part: Annotated[str | None, option("Run only the I-th of N shards.", "--shard", metavar="I/N")] = None,
     github: GitHubOption = False,
     fresh: FreshOption = False,
     trust: TrustOption = False,
@@ -159,11 +156,9 @@ def nightly(
 
 @command
 def nightly_merge(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `triage nightly --shard` wrote.")],
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the joined reports and reproducers.")] = None,
-    allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Report a night with missing shards, marked as partial.")
-    ] = False,
+    folders: Annotated[list[Path], argument("DIR...", "Folders that `triage nightly --shard` wrote.")],
+    out: Annotated[Path | None, option("Folder for the joined reports and reproducers.", metavar="DIR")] = None,
+    allow_missing: Annotated[bool, flag("Report a night with missing shards, marked as partial.", "--allow-missing")] = False,
     github: GitHubOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:

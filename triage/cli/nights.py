@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, JUnitFormatOption, complete_case, duration_option
+from triage.cli.options import FormatOption, JUnitFormatOption, argument, duration_option, flag, option
 from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.errors import BadInput, TriageError
@@ -83,7 +83,7 @@ def list_nights(output: FormatOption = "text") -> Exit:
 @app.command("show")
 @command
 def show_night(
-    night: Annotated[str, typer.Argument(metavar="[NIGHT]", help=f"{_NIGHT}.")] = "latest",
+    night: Annotated[str, argument("[NIGHT]", f"{_NIGHT}.")] = "latest",
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Print the report of a stored night."""
@@ -95,9 +95,9 @@ def show_night(
 @app.command("prune")
 @command
 def prune_nights(
-    nights: Annotated[list[str] | None, typer.Argument(metavar="[NIGHT...]", help=f"{_NIGHT}.")] = None,
-    keep: Annotated[int | None, typer.Option("--keep", min=1, metavar="N", help="Keep the newest N nights.")] = None,
-    older: Annotated[float | None, duration_option("--older-than", "Remove nights older than this, such as 90d.")] = None,
+    nights: Annotated[list[str] | None, argument("[NIGHT...]", f"{_NIGHT}.")] = None,
+    keep: Annotated[int | None, option("Keep the newest N nights.", "--keep", least=1, metavar="N")] = None,
+    older: Annotated[float | None, duration_option("Remove nights older than this, such as 90d.", "--older-than")] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Remove stored nights."""
@@ -122,7 +122,7 @@ def prune_nights(
 
 @command
 def show(
-    case: Annotated[str, typer.Argument(metavar="CASE", help="Name of a case, or a part of it.", autocompletion=complete_case)],
+    case: Annotated[str, argument("CASE", "Name of a case, or a part of it.")],
     output: FormatOption = "text",
 ) -> Exit:
     """Show everything known of a case: its nights, its state on every toolchain, culprit, reproducer, remedies, output."""
@@ -144,8 +144,8 @@ def show(
 
 @command
 def site(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("public"),
-    browse: Annotated[bool, typer.Option("--open", help="Open the first page in a browser.")] = False,
+    out: Annotated[Path, option("Folder to write.", metavar="DIR")] = Path("public"),
+    browse: Annotated[bool, flag("Open the first page in a browser.", "--open")] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Write a static site of all stored nights.

@@ -17,47 +17,39 @@ import typer
 
 from triage.cli.context import cases_named, load_cases, one_case, open_runner
 from triage.cli.screen import AppContext
-from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, Metric, any_failure, same_class, same_family, same_signature
 from triage.model.case import Case
-from triage.model.errors import BadInput, TriageError
+from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 from triage.recipes.values import parse_duration
 from triage.report.formats import FORMATS, VERBOSE
-from triage.toolchains.home import home_path
-from triage.toolchains.install import installed
 
 SECONDS = 60.0  # for which each probe of a time is measured at most
 
 
-def complete_revision(incomplete: str) -> list[str]:
-    """Return the installed releases that begin with `incomplete`, newest first, those of other families with their prefix."""
-    names = ["latest", "previous", "installed"]
-    for family in Families().values():
-        prefix = "" if family.name == DEFAULT_FAMILY else f"{family.name}:"
-        releases = installed(home_path() / "toolchains", family.distribution, family.packaging)
-        names += [f"{prefix}{release.version}" for release in reversed(releases)]
-    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument."""
+    return typer.Argument(metavar=metavar, help=text)
 
 
-def complete_case(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of cases that begin with `incomplete`, from the recipes before it on the command line."""
-    # An option without its value stops the parser, which then leaves the arguments unread.
-    words = [*ctx.args, ctx.params.get("recipe"), *(ctx.params.get("paths") or ())]
-    recipes = [path for path in map(Path, filter(None, words)) if path.exists()]
-    try:
-        return [case.name for case in load_cases(recipes) if case.name.startswith(incomplete)] if recipes else []
-    except TriageError:
-        return []
+def flag(text: str, *names: str) -> Any:
+    """Return an option that is on or off. Without a second name it cannot be switched off."""
+    return typer.Option(*names, metavar="", help=text)
 
 
-def rev_option(*names: str, text: str) -> Any:
-    """Return an option that takes a REV. `names` are its spellings where they are not the parameter's name."""
-    return typer.Option(*names, metavar="REV", help=text, autocompletion=complete_revision)
+def option(text: str, *names: str, metavar: str | None = "TEXT", least: float | None = None, most: float | None = None) -> Any:
+    """Return an option that takes a value. `names` are its spellings where they are not the parameter's name."""
+    numeric = least is not None or most is not None
+    return typer.Option(*names, metavar="N" if numeric else metavar, help=text, min=least, max=most)
 
 
-def duration_option(name: str, text: str) -> Any:
+def rev_option(text: str, *names: str) -> Any:
+    """Return an option that takes a REV."""
+    return option(text, *names, metavar="REV")
+
+
+def duration_option(text: str, name: str) -> Any:
     """Return an option that takes a duration such as 45m or 90d, as seconds."""
 
     def seconds(value: str) -> float:
@@ -87,58 +79,53 @@ def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
         metavar="|".join(names),
         callback=check,
         help="Format of the report on stdout.",
-        autocompletion=lambda: list(names),
     )
 
 
-RecipePaths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Recipe files, or folders of recipes.")]
+RecipePaths = Annotated[list[Path], argument("PATH...", "Recipe files, or folders of recipes.")]
 SuiteOption = Annotated[
     list[Path] | None,
-    typer.Option(
+    option(
+        "Read PATH as a test suite of the compiler, with the flags and known failures in this JSON file; repeatable.",
         "--suite-config",
         metavar="FILE",
-        help="Read PATH as a test suite of the compiler, with the flags and known failures in this JSON file; repeatable.",
     ),
 ]
 OneCaseOption = Annotated[
     str | None,
-    typer.Option("--case", help="Case of a matrix: its name, or enough `key=value,...`.", autocompletion=complete_case),
+    option("Case of a matrix: its name, or enough `key=value,...`.", "--case"),
 ]
 CasesOption = Annotated[
     str | None,
-    typer.Option("--case", help="Only cases whose name contains this (default: all).", autocompletion=complete_case),
+    option("Only cases whose name contains this (default: all).", "--case"),
 ]
 ToolchainsOption = Annotated[
     list[str] | None,
-    rev_option("--toolchain", "-t", text="Toolchain to compile with; repeatable (default: the newest installed one)."),
+    rev_option("Toolchain to compile with; repeatable (default: the newest installed one).", "--toolchain", "-t"),
 ]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Compile again instead of using cached results.")]
+FreshOption = Annotated[bool, flag("Compile again instead of using cached results.", "--fresh")]
 TrustOption = Annotated[
-    bool, typer.Option("--trust", help="Accept results of other machines where they decide (default: repeat them here).")
+    bool, flag("Accept results of other machines where they decide (default: repeat them here).", "--trust")
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the command lines and compile nothing.")]
-ForecastOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would be compiled and what is known already; compile nothing.")
-]
+DryRunOption = Annotated[bool, flag("Print the command lines and compile nothing.", "--dry-run")]
+ForecastOption = Annotated[bool, flag("Print what would be compiled and what is known already; compile nothing.", "--dry-run")]
 RepoOption = Annotated[
-    Path | None, typer.Option("--repo", metavar="DIR", help="Clone of the compiler, to search commits and nightlies too.")
+    Path | None, option("Clone of the compiler, to search commits and nightlies too.", "--repo", metavar="DIR")
 ]
 ProjectOption = Annotated[
     Path | None,
-    typer.Option(
-        "--project", metavar="FILE", help="File that says where toolchains of commits come from (default: triage.yaml, if any)."
-    ),
+    option("File that says where toolchains of commits come from (default: triage.yaml, if any).", "--project", metavar="FILE"),
 ]
 GitHubOption = Annotated[
     bool,
-    typer.Option("--github", help="Annotate the job of GitHub Actions, and write its summary and its output values."),
+    flag("Annotate the job of GitHub Actions, and write its summary and its output values.", "--github"),
 ]
 SlowerOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "For a case that passes but takes longer than on --good: cpu_seconds, run_seconds or run_seconds:FUNCTION.",
         "--metric",
         metavar="NAME",
-        help="For a case that passes but takes longer than on --good: cpu_seconds, run_seconds or run_seconds:FUNCTION.",
     ),
 ]
 FormatOption = Annotated[str, format_option()]
@@ -162,7 +149,7 @@ class SeveralCases:
 class OneCase:
     """One case of a recipe."""
 
-    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe file.")]
+    recipe: Annotated[Path, argument("RECIPE", "A recipe file.")]
     case: OneCaseOption = None
     suite_config: SuiteOption = None
 
@@ -182,13 +169,13 @@ class Compiling:
     app: AppContext
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", min=1, help="Compiles to run at once (default: one per core, as memory allows)."),
+        option("Compiles to run at once (default: one per core, as memory allows).", "--jobs", "-j", least=1),
     ] = None
     executor: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Compile here, on Dask workers started here, or on those of a scheduler (default: local).",
             metavar="local|dask|dask:ADDRESS",
-            help="Compile here, on Dask workers started here, or on those of a scheduler (default: local).",
         ),
     ] = None
 

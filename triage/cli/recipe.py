@@ -17,7 +17,7 @@ import typer
 
 from triage.cli.context import load_cases, open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, RecipePaths, format_option, rev_option
+from triage.cli.options import FormatOption, RecipePaths, argument, flag, format_option, option, rev_option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, recipe_starters
@@ -43,7 +43,7 @@ _OLDER = 4  # installed releases that are tried, the newest included
 
 @command
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create.")],
+    folder: Annotated[Path, argument("DIR", "Folder to create.")],
     output: FormatOption = "text",
 ) -> Exit:
     """Write a first folder of recipes to start from.
@@ -88,7 +88,7 @@ def validate(paths: RecipePaths, output: FormatOption = "text") -> Exit:
 
 @app.command()
 @command
-def schema(output: Annotated[str, format_option(only=("json",))] = "json") -> Exit:  # noqa: ARG001 - only JSON
+def schema(output: Annotated[str, format_option(only=("json"))] = "json") -> Exit:  # noqa: ARG001 - only JSON
     """Print the JSON Schema of recipe files, for editors."""
     typer.echo(json.dumps(recipe_schema(recipe_families()), indent=2))
     return Exit.OK
@@ -98,7 +98,7 @@ def schema(output: Annotated[str, format_option(only=("json",))] = "json") -> Ex
 @command
 def list_(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[PATH...]", help="Recipe files, or folders of recipes (default: recipes).")
+        list[Path] | None, argument("[PATH...]", "Recipe files, or folders of recipes (default: recipes).")
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:
@@ -127,38 +127,36 @@ class TrialResult:
 @command
 def new(
     context: AppContext,
-    path: Annotated[Path, typer.Argument(metavar="RECIPE", help="The YAML file to write.")],
+    path: Annotated[Path, argument("RECIPE", "The YAML file to write.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND", help="After --: a compiler's command line to take input, target and flags from."),
+        argument("COMMAND", "After --: a compiler's command line to take input, target and flags from."),
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--input", "-i", help="Model (.mlir, .mlirbc, .onnx, a .py generator) or a file with a kernel."),
+        option("Model (.mlir, .mlirbc, .onnx, a .py generator) or a file with a kernel.", "--input", "-i"),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(
-            help="llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a kernel (default: llvm-cpu, cuda for a kernel)."
-        ),
+        option("llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a kernel (default: llvm-cpu, cuda for a kernel)."),
     ] = None,
-    chip: Annotated[str | None, typer.Option(help="Target chip, such as gfx942 or sm_86.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="Kernel to use, of a file with several.")] = None,
+    chip: Annotated[str | None, option("Target chip, such as gfx942 or sm_86.")] = None,
+    kernel: Annotated[str | None, option("Kernel to use, of a file with several.")] = None,
     toolchain: Annotated[
         list[str] | None,
         rev_option(
-            "--toolchain", "-t", text="Try a kernel's new recipe on this toolchain too; repeatable (default: newest installed)."
+            "Try a kernel's new recipe on this toolchain too; repeatable (default: newest installed).", "--toolchain", "-t"
         ),
     ] = None,
     try_: Annotated[
-        bool, typer.Option("--try/--no-try", help="Compile a kernel's new recipe, and correct guessed values by the errors.")
+        bool, flag("Compile a kernel's new recipe, and correct guessed values by the errors.", "--try/--no-try")
     ] = True,
     from_text: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Take the program and the command line from an issue or a gist; - is stdin."),
+        option("Take the program and the command line from an issue or a gist; - is stdin.", metavar="FILE"),
     ] = None,
-    block: Annotated[int | None, typer.Option(min=1, help="Program to use, of several in the text.")] = None,
-    line: Annotated[int | None, typer.Option(min=1, help="Command line to use, of several in the text.")] = None,
+    block: Annotated[int | None, option("Program to use, of several in the text.", least=1)] = None,
+    line: Annotated[int | None, option("Command line to use, of several in the text.", least=1)] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Write a commented recipe to start from.

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from triage.cli.context import select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
@@ -20,6 +18,9 @@ from triage.cli.options import (
     FormatOption,
     FreshOption,
     OneCase,
+    argument,
+    flag,
+    option,
     rev_option,
 )
 from triage.execution.results import forecast
@@ -37,16 +38,16 @@ from triage.report.tables import forecast_document, replay_document
 def reduce(
     chosen: OneCase,
     compiling: Compiling,
-    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="Toolchain on which the case fails.")],
-    good: Annotated[str | None, rev_option(text="Toolchain that must still compile it, to keep a regression.")] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the reproducer's folder.")] = Path("reproducers"),
-    match: Annotated[FailureMatch, typer.Option(help="What counts as the same failure.")] = FailureMatch.SIGNATURE,
+    toolchain: Annotated[str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")],
+    good: Annotated[str | None, rev_option("Toolchain that must still compile it, to keep a regression.")] = None,
+    out: Annotated[Path, option("Folder for the reproducer's folder.", metavar="DIR")] = Path("reproducers"),
+    match: Annotated[FailureMatch, option("What counts as the same failure.", metavar=None)] = FailureMatch.SIGNATURE,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Compiles before a program counts as passing (default: by how often it fails).")
+        int | None, option("Compiles before a program counts as passing (default: by how often it fails).", least=1)
     ] = None,
     dry_run: ForecastOption = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the best program of an interrupted run of the same reduction.")
+        bool, flag("Continue from the best program of an interrupted run of the same reduction.", "--resume")
     ] = False,
     output: FormatOption = "text",
 ) -> Exit:
@@ -79,10 +80,10 @@ def reduce(
 @command
 def replay(
     compiling: Compiling,
-    paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reproducers, or of one reproducer.")],
+    paths: Annotated[list[Path], argument("DIR...", "Folders of reproducers, or of one reproducer.")],
     toolchain: Annotated[
         list[str] | None,
-        rev_option("--toolchain", "-t", text="Toolchain to compile with; repeatable (default: the recorded one and latest)."),
+        rev_option("Toolchain to compile with; repeatable (default: the recorded one and latest).", "--toolchain", "-t"),
     ] = None,
     fresh: FreshOption = False,
     output: FormatOption = "text",

@@ -10,7 +10,7 @@ import typer
 
 from triage.cli.context import one_case
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import SECONDS, Compiling, FormatOption, OneCase, SlowerOption, rev_option, slower_metric
+from triage.cli.options import SECONDS, Compiling, FormatOption, OneCase, SlowerOption, flag, option, rev_option, slower_metric
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
@@ -20,19 +20,17 @@ from triage.report.formats import write_report
 def remedy(
     chosen: OneCase,
     compiling: Compiling,
-    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="Toolchain on which the case fails.")],
+    toolchain: Annotated[str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")],
     good: Annotated[
         str | None,
-        rev_option(
-            text="Known-good revision. Flags that are new since then are tried first; each remedy is also checked there."
-        ),
+        rev_option("Known-good revision. Flags that are new since then are tried first; each remedy is also checked there."),
     ] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Try at most this many candidates.")] = 100,
+    budget: Annotated[int, option("Try at most this many candidates.", least=1)] = 100,
     every: Annotated[
-        bool, typer.Option("--all", help="Try all candidates within the budget (default: end when a flag for users works).")
+        bool, flag("Try all candidates within the budget (default: end when a flag for users works).", "--all")
     ] = False,
     metric: SlowerOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the candidates and compile only the failing case.")] = False,
+    dry_run: Annotated[bool, flag("Print the candidates and compile only the failing case.", "--dry-run")] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
@@ -81,12 +79,12 @@ def remedy(
 def variants(
     chosen: OneCase,
     compiling: Compiling,
-    toolchain: Annotated[str, rev_option("--toolchain", "-t", text="Toolchain to compile with.")] = "installed",
+    toolchain: Annotated[str, rev_option("Toolchain to compile with.", "--toolchain", "-t")] = "installed",
     vary: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Vary a generator argument, the target, or a kernel option; repeatable (default: the recipe's matrix).",
             metavar="KEY=V,V",
-            help="Vary a generator argument, the target, or a kernel option; repeatable (default: the recipe's matrix).",
         ),
     ] = None,
     output: FormatOption = "text",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from triage.cli.context import print_command_lines, select_families
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import Compiling, DryRunOption, FreshOption, JUnitFormatOption, SeveralCases, ToolchainsOption
+from triage.cli.options import Compiling, DryRunOption, FreshOption, JUnitFormatOption, SeveralCases, ToolchainsOption, flag
 from triage.execution.results import RunResults, run_result
 from triage.execution.task import ProbeJob
 from triage.report.formats import write_report
@@ -23,7 +21,7 @@ def run(
     compiling: Compiling,
     toolchain: ToolchainsOption = None,
     fresh: FreshOption = False,
-    show_all: Annotated[bool, typer.Option("--all", help="Show the cases that pass everywhere, too.")] = False,
+    show_all: Annotated[bool, flag("Show the cases that pass everywhere, too.", "--all")] = False,
     dry_run: DryRunOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:

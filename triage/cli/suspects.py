@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from triage.bisect.result import RankedChanges, ReleaseBranch
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, OneCaseOption, ProjectOption
+from triage.cli.options import FormatOption, OneCaseOption, ProjectOption, argument, option
 from triage.cli.screen import AppContext
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.engine import Engine
@@ -35,15 +33,13 @@ def suspects(
     app: AppContext,
     source: Annotated[
         Path,
-        typer.Argument(
-            metavar="RECIPE|LOG", help="Recipe, or log with the failure; of the default compiler unless a REV names another."
-        ),
+        argument("RECIPE|LOG", "Recipe, or log with the failure; of the default compiler unless a REV names another."),
     ],
-    repo: Annotated[Path, typer.Option("--repo", metavar="DIR", help="Clone of the compiler.")],
-    good: Annotated[str, typer.Option(help="Known-good revision or commit.")],
-    bad: Annotated[str, typer.Option(help="Known-bad revision or commit.")],
+    repo: Annotated[Path, option("Clone of the compiler.", "--repo", metavar="DIR")],
+    good: Annotated[str, option("Known-good revision or commit.")],
+    bad: Annotated[str, option("Known-bad revision or commit.")],
     case: OneCaseOption = None,
-    backend: Annotated[str | None, typer.Option(help="Backend that a log is about, such as rocm.")] = None,
+    backend: Annotated[str | None, option("Backend that a log is about, such as rocm.")] = None,
     project: ProjectOption = None,
     output: FormatOption = "text",
 ) -> Exit:

@@ -10,7 +10,7 @@ import typer
 
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, complete_revision
+from triage.cli.options import FormatOption, argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
@@ -36,7 +36,7 @@ def list_(
     context: AppContext,
     families: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FAMILY...]", help="Families, or command:PACKAGE (default: all known)."),
+        argument("[FAMILY...]", "Families, or command:PACKAGE (default: all known)."),
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:
@@ -71,11 +71,7 @@ def install(
     context: AppContext,
     revs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="REV...",
-            help="Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or `FAMILY:all` for all of them.",
-            autocompletion=complete_revision,
-        ),
+        argument("REV...", "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or `FAMILY:all` for all of them."),
     ],
     output: FormatOption = "text",
 ) -> Exit:
@@ -100,7 +96,7 @@ def install(
 @command
 def info(
     context: AppContext,
-    rev: Annotated[str, typer.Argument(metavar="REV", help="The toolchain.", autocompletion=complete_revision)] = "installed",
+    rev: Annotated[str, argument("REV", "The toolchain.")] = "installed",
     output: FormatOption = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
@@ -124,9 +120,7 @@ def info(
 @command
 def prune(
     context: AppContext,
-    keep: Annotated[
-        str, typer.Option(help="Size to keep, such as 8GiB; 0 removes every toolchain that is not in use.")
-    ] = "8GiB",
+    keep: Annotated[str, option("Size to keep, such as 8GiB; 0 removes every toolchain that is not in use.")] = "8GiB",
     output: FormatOption = "text",
 ) -> Exit:
     """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay.
