@@ -50,7 +50,7 @@ def update(
 
     - `triage expect update iree-test-suites/onnx_ops --suite-config onnx_ops_cpu.json -t 3.13.0` updates the config
     """
-    selection = select_one_family(load_cases(paths, suite_config), (toolchain), "expect update")
+    selection = select_one_family(load_cases(paths, suite_config), (toolchain,), "expect update")
     with compiling.open(*selection.cases, fresh=fresh) as runner:
         [ref] = selection.refs(runner)
         probes = list(runner.probe_all([ProbeJob(case, ref) for case in selection.cases]))

@@ -88,7 +88,7 @@ def validate(paths: RecipePaths, output: FormatOption = "text") -> Exit:
 
 @app.command()
 @command
-def schema(output: Annotated[str, format_option(only=("json"))] = "json") -> Exit:  # noqa: ARG001 - only JSON
+def schema(output: Annotated[str, format_option(only=("json",))] = "json") -> Exit:  # noqa: ARG001 - only JSON
     """Print the JSON Schema of recipe files, for editors."""
     typer.echo(json.dumps(recipe_schema(recipe_families()), indent=2))
     return Exit.OK

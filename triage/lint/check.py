@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from triage.compilers.base import mlir_tools
 from triage.compilers.parts import LintFinding, LintRule, ProgramFindings, Severity
+from triage.compilers.registry import DEFAULT_FAMILY, family_of, load_cases, recipe_families
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
 from triage.lint.solver import measure_solver
 from triage.mlir import Module, UnparsableError, parse_module
-from triage.model.case import Case, InputKind
+from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Untestable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _SEVERITIES = list(Severity)
 _IGNORE = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")
 _ALL = "*"
+_RECIPES = (".yaml", ".yml")
 _NO_BACKEND = "the backend is unknown, so rules that depend on it are skipped (--flag passes flags of the compiler)"
 
 
@@ -82,15 +84,55 @@ class LintResult:
         return list(dict.fromkeys(flag for linted in self.cases for flag in linted.flags))
 
 
-def lint_case(engine: Engine, linter: Linter, case: Case, toolchain: Toolchain, *, measured: bool, shown: Path) -> LintedCase:
-    """Lint a case's program.
+def linter_of(case: Case) -> Linter:
+    """Return the rules of a case's family. BadInput if it has none."""
+    linter = family_of(case).lint
+    if linter is None:
+        raise BadInput(f"no lint rules for compiler {case.compiler}")
+    return linter
 
-    `measured` adds a measurement of the solver's limit, which compiles. `shown` is the input as the user named it.
+
+def cases_to_lint(paths: Sequence[Path], flags: Sequence[str], warn: Callable[[str], None]) -> list[Case]:
+    """Return the cases of recipes and one for each program.
+
+    Args:
+        paths: Programs, recipes, and folders of recipes.
+        flags: Further flags for all of them.
+        warn: Receives how many cases are left out because their compiler has no rules.
+
+    Raises:
+        BadInput: A flag or a program is not one, or no case can be linted.
+    """
+    family = recipe_families()[DEFAULT_FAMILY]
+    for text in flags:
+        if not text.startswith("-"):
+            raise BadInput(f"--flag {text!r} is not a flag; write it with its dashes, such as --flag={family.flag}")
+    programs = [path for path in paths if not path.is_dir() and path.suffix not in _RECIPES]
+    recipes = [path for path in paths if path not in programs]
+    loaded = load_cases(recipes) if recipes else ()
+    cases = [case for case in loaded if family_of(case).lint]
+    if len(cases) < len(loaded):
+        if not cases and not programs:
+            linter_of(loaded[0])
+        warn(f"no lint rules for the compilers of {len(loaded) - len(cases)} of {len(loaded)} cases: they are left out")
+    for path in programs:
+        kind = family.kind_of(path.suffix)
+        if kind is None or kind is InputKind.OTHER:
+            raise BadInput(f"{path}: expected a program ({', '.join(family.inputs)}) or a recipe ({', '.join(_RECIPES)})")
+        if not path.is_file():
+            raise BadInput(f"{path}: no such file")
+        cases.append(Case(path.stem, str(path), "", family.name, path, Input(path.absolute(), kind), Target("")))
+    return [replace(case, flags=(*case.flags, *map(Flag, flags))) for case in cases]
+
+
+def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
+    """Lint a case's program with a toolchain; with none, with the installed one and without measuring the solver's limit.
 
     Raises:
         BadInput: The program does not parse, or there is none.
         EnvironmentFailure: The toolchain's tools do not run.
     """
+    linter, toolchain = linter_of(case), engine.registry.obtain(engine.registry.resolve(rev or "installed", case.compiler))
     tools = mlir_tools(engine.compilers[case.compiler], toolchain)
     if tools is None:
         raise BadInput(f"{case.name}: {toolchain.revision.name} has no tools that read MLIR")
@@ -101,6 +143,9 @@ def lint_case(engine: Engine, linter: Linter, case: Case, toolchain: Toolchain, 
     backend, chip = linter.target_of(options)
     target = replace(case.target, backend=case.target.backend or backend or "", chip=case.target.chip or chip)
     generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
+    shown, here = case.source, Path.cwd()
+    if shown.suffix in _RECIPES:
+        shown = case.input.path.relative_to(here) if case.input.path.is_relative_to(here) else case.input.path
     name = str(prepared.path if generated else shown)
     module = _read(Reader(tools, engine.stop), prepared.path, name)
     found = linter.check(module, options, target.backend or None, target.chip)
@@ -109,10 +154,10 @@ def lint_case(engine: Engine, linter: Linter, case: Case, toolchain: Toolchain, 
     pairs = zip(lines, found.findings, strict=True)
     loud = [finding for line, finding in pairs if ignored.get(line, set()).isdisjoint((finding.rule, _ALL))]
     extra = ProgramFindings()
-    if measured and target.backend and all(device.declared for device in found.devices):
+    if rev and target.backend and all(device.declared for device in found.devices):
         solver, case = linter.solver(toolchain, module), replace(case, target=target)
         extra = measure_solver(engine, solver, case, toolchain, prepared.path, name)
-    elif measured:
+    elif rev:
         reason = "declare all devices first" if target.backend else "the backend is unknown"
         extra = ProgramFindings(notes=(f"solver iterations are not measured: {reason}",))
     return LintedCase(
