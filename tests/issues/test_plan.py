@@ -104,7 +104,7 @@ def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
     result = night(failure("few", "a"), failure("many", "b", "c"), passing=("z",))
     tracked = issue(1, "s", "z"), issue(2, "s", "z")
     outcome = plan(result, tracked, 3)
-    assert changes(outcome) == [("close", "duplicate", 2), ("close", "fixed", 1), ("open", "new", None)]
+    assert changes(outcome) == [("close", "fixed", 1), ("close", "duplicate", 2), ("open", "new", None)]
     assert [action.signature for action in (outcome.changes[2], *outcome.left)] == ["many", "few"]
 
 

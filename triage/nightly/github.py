@@ -162,8 +162,7 @@ class GitHubIssues:
         return self._login is None or (written.user is not None and str(written.user.login).lower() == self._login)
 
     def _events(self, issue: Issue) -> frozenset[str]:
-        events = (event_in(comment.body or "") for comment in issue.get_comments() if self._is_ours(comment))
-        return frozenset(event for event in events if event)
+        return frozenset(event_in(comment.body or "") for comment in issue.get_comments() if self._is_ours(comment))
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:

@@ -33,8 +33,7 @@ class Marker:
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show."""
         name, commit, date = self.toolchain.name, self.toolchain.commit, self.toolchain.date
-        values = {"signature": self.signature, "toolchain": name, "commit": commit, "date": date, "cases": self.cases}
-        return hidden(values)
+        return hidden({"signature": self.signature, "toolchain": name, "commit": commit, "date": date, "cases": self.cases})
 
     def reaches(self, revision: Revision) -> bool:
         """Return whether a compiler is at least as new as the one that the issue knows."""
@@ -74,19 +73,17 @@ def hidden(values: Mapping[str, object]) -> str:
 def marker_in(body: str) -> Marker | None:
     """Return the marker in an issue's body; None when it has none, or somebody changed it."""
     values = _hidden_in(body)
-    signature, cases = values.get("signature"), values.get("cases")
-    if not isinstance(signature, str) or not isinstance(cases, list):
+    cases = values.get("cases")
+    texts = {key: value for key, value in values.items() if isinstance(value, str)}
+    if "signature" not in texts or not isinstance(cases, list):
         return None
-    name, commit, date = (
-        value if isinstance(value := values.get(key), str) else None for key in ("toolchain", "commit", "date")
-    )
-    return Marker(signature, tuple(case for case in cases if isinstance(case, str)), Revision(name or "", commit, date))
+    toolchain = Revision(texts.get("toolchain", ""), texts.get("commit"), texts.get("date"))
+    return Marker(texts["signature"], tuple(case for case in cases if isinstance(case, str)), toolchain)
 
 
-def event_in(body: str) -> str | None:
-    """Return the event that a comment of this program is about."""
-    event = _hidden_in(body).get("event")
-    return event if isinstance(event, str) else None
+def event_in(body: str) -> str:
+    """Return the event that a comment of this program is about; empty for other comments."""
+    return str(_hidden_in(body).get("event", ""))
 
 
 def _hidden_in(body: str) -> Mapping[str, Any]:
@@ -174,24 +171,26 @@ def plan(night: Night, issues: Sequence[TrackedIssue], limit: int, repository: s
     """Return what to change after a night, at most `limit` changes."""
     failures = failures_of(night)
     owners: dict[str, TrackedIssue] = {}
-    changes, notes = [], []
+    changes: list[IssueChange] = []
+    notes = []
     for issue in sorted(issues, key=lambda issue: issue.number):
-        owner = owners.setdefault(issue.marker.signature, issue)
-        if owner is not issue and issue.is_open:
-            event = f"duplicate {owner.number}"
-            changes.append(_change(ActionKind.CLOSE, ActionCause.DUPLICATE, issue, (), event, original=owner.number))
-    for signature, issue in owners.items():
-        if reason := _why_closed(night.toolchain, failures, issue):
+        signature = issue.marker.signature
+        owner = owners.setdefault(signature, issue)
+        if owner is not issue:
+            if issue.is_open:
+                event = f"duplicate {owner.number}"
+                changes.append(_change(ActionKind.CLOSE, ActionCause.DUPLICATE, issue, (), event, original=owner.number))
+        elif reason := _why_closed(night.toolchain, failures, issue):
             notes.append(f"#{issue.number} stays closed: {reason}")
         elif change := _update(night, failures.get(signature, []), issue):
             changes.append(change)
     for signature, members in sorted(failures.items(), key=lambda group: -len(group[1])):
         if signature not in owners and any(case.counts for case in members):
-            cases = tuple(case.case for case in members)
+            cases, failure = tuple(case.case for case in members), members[0].failure
+            assert failure
+            title = " ".join(f"{failure.failure_class}: {failure.headline}".split())[:_TITLE]
             marker = Marker(signature, cases[:_CASES], night.toolchain)
-            changes.append(
-                IssueChange(ActionKind.OPEN, ActionCause.NEW, signature, cases, None, _title(members), marker=marker)
-            )
+            changes.append(IssueChange(ActionKind.OPEN, ActionCause.NEW, signature, cases, None, title, marker=marker))
     changes.sort(key=lambda change: list(ActionKind).index(change.action))
     return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]), tuple(notes))
 
@@ -212,19 +211,20 @@ def _update(night: Night, members: Sequence[CaseResult], issue: TrackedIssue) ->
         return None
     marker = replace(issue.marker, cases=tuple(dict.fromkeys((*known, *failing)))[:_CASES], toolchain=revision)
     added = tuple(case for case in failing if case not in known)
+    passing = {case.case for case in night.cases if case.status in PASSING and case.change is not CaseChangeKind.FLAKY}
     if failing and not issue.is_open:
         if all(case.status is Status.XFAIL for case in members):
             return None
-        event = _event(ActionCause.AGAIN, revision)
-        return _change(ActionKind.REOPEN, ActionCause.AGAIN, issue, failing, event, marker=marker)
-    if added and len(known) < _CASES:
-        event = _event(ActionCause.MORE, revision, added)
-        return _change(ActionKind.COMMENT, ActionCause.MORE, issue, added, event, marker=marker)
-    passing = {case.case for case in night.cases if case.status in PASSING and case.change is not CaseChangeKind.FLAKY}
-    if not failing and issue.is_open and known and passing.issuperset(known):
-        event = _event(ActionCause.FIXED, revision)
-        return _change(ActionKind.CLOSE, ActionCause.FIXED, issue, known, event, marker=marker)
-    return None
+        kind, cause, cases = ActionKind.REOPEN, ActionCause.AGAIN, failing
+    elif added and len(known) < _CASES:
+        kind, cause, cases = ActionKind.COMMENT, ActionCause.MORE, added
+    elif not failing and issue.is_open and known and passing.issuperset(known):
+        kind, cause, cases = ActionKind.CLOSE, ActionCause.FIXED, known
+    else:
+        return None
+    digest = hashlib.sha256("\n".join(added).encode()).hexdigest()[:12] if cause is ActionCause.MORE else ""
+    event = " ".join(filter(None, (cause, revision.name, (revision.commit or "")[:10], digest)))
+    return _change(kind, cause, issue, cases, event, marker=marker)
 
 
 def _change(
@@ -232,12 +232,6 @@ def _change(
 ) -> IssueChange:
     signature = issue.marker.signature
     return IssueChange(kind, cause, signature, cases, issue.number, issue.title, tracked=issue, event=event, **values)
-
-
-def _title(members: Sequence[CaseResult]) -> str:
-    failure = members[0].failure
-    assert failure
-    return " ".join(f"{failure.failure_class}: {failure.headline}".split())[:_TITLE]
 
 
 def _why_closed(revision: Revision, failures: Mapping[str, object], issue: TrackedIssue) -> str | None:
@@ -251,8 +245,3 @@ def _why_closed(revision: Revision, failures: Mapping[str, object], issue: Track
     if not closed_by_night and revision.date and revision.date <= closed_on:
         return f"{revision.name} is of {revision.date}, and the issue was closed on {closed_on}"
     return None
-
-
-def _event(cause: ActionCause, revision: Revision, cases: Sequence[str] = ()) -> str:
-    digest = hashlib.sha256("\n".join(cases).encode()).hexdigest()[:12] if cases else ""
-    return " ".join(filter(None, (cause, revision.name, (revision.commit or "")[:10], digest)))

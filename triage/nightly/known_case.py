@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from triage.execution.judge import judge
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Outcome, Status
 from triage.model.revision import Revision
-from triage.nightly.history import NightsHistory, version_of
+from triage.nightly.history import NightsHistory, status_in, version_of
 from triage.nightly.result import FailureCluster, cluster_id
 from triage.nightly.store import NightStore
 from triage.nightly.trends import known_failures
@@ -86,19 +86,26 @@ class KnownCase:
     log: LogExcerpt | None
 
 
-def known_case(name: str, store: NightStore, history: NightsHistory, evidence: ResultCache) -> KnownCase:
+def known_case(name: str, store: NightStore, history: NightsHistory, results: ResultCache) -> KnownCase:
     """Collect what is known of a case. Raises BadInput when nothing is."""
-    records = evidence.newest_of(name)
+    records = results.newest_of(name)
     rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
     if not rows and not records:
         raise BadInput(f"nothing is known of a case {name!r}; `triage run` or `triage nightly` tests it")
-    runs = [run for row in rows for run in _runs(history, row)]
-    failing = next((run.toolchain.name for run in runs if run.failure), "")
+    runs: list[CaseRun] = []
+    for row in rows:
+        for run in reversed(history.runs[row]):
+            failure, first, last = history.kind_of(row, run.last), history.nights[run.first], history.nights[run.last]
+            cluster, track = cluster_id(failure.signature) if failure else None, history.rows[row][0].name
+            ends = first.started, last.started, run.count, first.toolchain
+            runs.append(CaseRun(run.status, run.flaky, *ends, track, failure, cluster))
     tracks = [history.rows[row][0] for row in rows]
     known = known_failures(history, store.issues())
-    signatures = dict.fromkeys(run.failure.signature for run in runs if run.failure)
-    keys = [(track.compiler, signature) for track in tracks for signature in signatures]
-    own = [known[key] for key in dict.fromkeys(keys) if key in known]
+    signatures = [run.failure.signature for run in runs if run.failure]
+    keys = dict.fromkeys((track.compiler, signature) for track in tracks for signature in signatures)
+    own = [known[key] for key in keys if key in known]
+    failing = next((run.toolchain.name for run in runs if run.failure), "")
+    logs = (log_of(records, failing), *(stored_log(store, history, row) for row in rows))
     return KnownCase(
         case=name,
         suite=tracks[0].suite if tracks else "",
@@ -108,17 +115,8 @@ def known_case(name: str, store: NightStore, history: NightsHistory, evidence: R
         flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
         failures=[each.cluster for each in own],
         tracked={each.cluster.id: each.tracker for each in own if each.tracker},
-        log=log_of(records, failing) or next(filter(None, (stored_log(store, history, row) for row in rows)), None),
+        log=next(filter(None, logs), None),
     )
-
-
-def _runs(history: NightsHistory, row: int) -> Iterator[CaseRun]:
-    track = history.rows[row][0].name
-    for run in reversed(history.runs[row]):
-        failure, first, last = history.kind_of(row, run.last), history.nights[run.first], history.nights[run.last]
-        cluster = cluster_id(failure.signature) if failure else None
-        ends = first.started, last.started, run.count, first.toolchain
-        yield CaseRun(run.status, run.flaky, *ends, track, failure, cluster)
 
 
 def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[int]) -> list[ToolchainState]:
@@ -139,48 +137,46 @@ def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[
     for row in rows:
         newest = {night.toolchain.name: number for number, night in enumerate(history.nights) if history.states[row, number]}
         for name, number in newest.items():
-            run = next(run for run in history.runs[row] if run.first <= number <= run.last)
+            status, _ = status_in(int(history.states[row, number]))
             compiled = states[name].failure if name in states else None
-            if run.status in FAILING or (run.status is Status.XPASS and not compiled):
-                states[name] = ToolchainState(name, run.status, compiled or history.kind_of(row, number))
+            if status in FAILING or (status is Status.XPASS and not compiled):
+                states[name] = ToolchainState(name, status, compiled or history.kind_of(row, number))
     ordered = sorted(states.values(), key=lambda state: version_of(state.toolchain) or Version("0"), reverse=True)
     return sorted(ordered, key=lambda state: version_of(state.toolchain) is None)
 
 
 def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
-    """Return the output of a failing case on a toolchain, or on the latest one where it fails; None where it is not known."""
-    failing = [record for record in records if not record.execution.ok]
-    record = next((record for record in failing if record.toolchain == toolchain), next(iter(failing), None))
-    if record is None:
+    """Return the output of a failing case on a toolchain, or on the latest one where it fails."""
+    failing = sorted((record for record in records if not record.execution.ok), key=lambda it: it.toolchain != toolchain)
+    if not failing:
         return None
-    failure, clean = _judged(record).failure, without_paths(_NO_NAMES, "input")
-    stream = record.execution.stdout if record.execution.stderr.empty else record.execution.stderr
-    command = shlex.join(clean(word) for word in record.execution.argv)
-    return excerpt(clean(stream.text), failure.line if failure else None, record.toolchain, command)
+    execution, failure = failing[0].execution, _judged(failing[0]).failure
+    stream = execution.stdout if execution.stderr.empty else execution.stderr
+    return _excerpt(stream.text, failure.line if failure else None, failing[0].toolchain, execution.argv)
 
 
 def stored_log(store: NightStore, history: NightsHistory, row: int) -> LogExcerpt | None:
-    """Return the output of a case that was stored with the last or the first night of its last failure; None without one."""
+    """Return the output of a case that was stored with the last or the first night of its last failure."""
     run = next((run for run in reversed(history.runs[row]) if run.failed), None)
-    for number in dict.fromkeys((run.last, run.first)) if run else ():
-        night, name = history.nights[number], history.rows[row][1]
-        path = next((case.log for case in night.cases if case.case == name), None)
+    for number in (run.last, run.first) if run else ():
+        night, kind = history.nights[number], history.kind_of(row, number)
+        path = next((case.log for case in night.cases if case.case == history.rows[row][1]), None)
         content = store.log(history.numbers[number], path) if path else None
-        kind = history.kind_of(row, number)
         if content is not None and kind:
-            text = without_paths(_NO_NAMES, "input")(content)
-            root = next((at for at, line in enumerate(text.splitlines(), 1) if kind.headline in line), None)
-            return excerpt(text, root, night.toolchain.name, "")
+            root = next((at for at, line in enumerate(content.splitlines(), 1) if kind.headline in line), None)
+            return _excerpt(content, root, night.toolchain.name, ())
     return None
 
 
-def excerpt(text: str, line: int | None, toolchain: str, command: str) -> LogExcerpt:
+def _excerpt(text: str, line: int | None, toolchain: str, command: Sequence[str]) -> LogExcerpt:
     """Return the lines of a log from a little before its root cause on; without one, its end. line: its number, from 1."""
-    lines = text.rstrip().splitlines()
+    clean = without_paths(_NO_NAMES, "input")
+    lines = clean(text).rstrip().splitlines()
     root = None if line is None or line > len(lines) else line - 1
     start = max(0, min(len(lines) - _LINES, len(lines) if root is None else root - _BEFORE))
     shown = lines[start : start + _LINES]
-    return LogExcerpt(toolchain, command, shown, None if root is None else root - start, len(lines) - len(shown))
+    words = shlex.join(map(clean, command))
+    return LogExcerpt(toolchain, words, shown, None if root is None else root - start, len(lines) - len(shown))
 
 
 def _judged(record: Record) -> Outcome:

@@ -33,11 +33,10 @@ class CaseOrigin:
 
 @dataclass
 class OriginFinder:
-    """Bisects cases between a baseline and a toolchain; `finder_between` makes one."""
+    """Bisects cases between a baseline and a toolchain; call `describe` before the first search."""
 
     runner: Engine
-    baseline: ToolchainRef
-    toolchain: ToolchainRef
+    ends: Ends
     repo: Path | None = None
     """A clone whose commits are searched between two releases, or instead of releases."""
     project_file: Path | None = None
@@ -51,27 +50,27 @@ class OriginFinder:
     @cached_property
     def releases(self) -> tuple[ToolchainRef, ...]:
         try:
-            return self.runner.registry.releases(self.toolchain.family)
+            return self.runner.registry.releases(self.ends[1].family)
         except BadInput:  # a compiler without releases
             return ()
 
     @cached_property
     def between(self) -> VersionRange:
         """The toolchains to search."""
-        return versions_between(self.runner.registry, self.baseline, self.toolchain)
+        return versions_between(self.runner.registry, *self.ends)
 
     @cached_property
     def fixes(self) -> VersionRange:
         """The toolchains from the new one to the newest release."""
-        name = self.toolchain.revision.name
-        if self.toolchain.path is not None or not self.releases or self.releases[-1].revision.name == name:
+        new = self.ends[1]
+        if new.path is not None or not self.releases or self.releases[-1].revision.name == new.revision.name:
             return VersionRange()
-        return versions_between(self.runner.registry, self.toolchain, self.releases[-1])
+        return versions_between(self.runner.registry, new, self.releases[-1])
 
-    def find_fix(self, case: Case) -> CaseOrigin | None:
+    def find_fix(self, case: Case) -> Bisection | None:
         """Bisect the fix of a failure after the toolchain. Returns None if the newest release has no fix."""
-        fix = self.bisect(case, kind=BisectKind.FIX) if self.fixes.refs else None
-        return fix if fix and fix.bisection.after is not None else None
+        fix = self._search(case, self.fixes, None, BisectKind.FIX) if self.fixes.refs else None
+        return fix.bisection if fix and fix.bisection.after is not None else None
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect where the run of a function became slower, or without one the compile.
@@ -81,34 +80,30 @@ class OriginFinder:
         from triage.bisect.slower import judged_by_time
 
         metric = Metric.CPU_SECONDS if function is None else Metric.RUN_SECONDS
-        kind, ends = BisectKind.REGRESSION, (self.baseline, self.toolchain)
-        if self.between.problem is not None:
-            return Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=self.between.problem)
-        try:
-            with judged_by_time(self.runner, case, ends, metric, function, budget) as judging:
-                finder = replace(self, runner=judging, compare_passes=False)
-                origin = finder.bisect(case)
-                if self.repo and origin.ends and self.can_narrow(origin.ends):
-                    inside = finder.narrow(case, origin.ends)
-                    if isinstance(inside, CaseOrigin) and inside.bisection.after is not None:
-                        return inside.bisection
-                return origin.bisection
-        except BadInput as error:  # the ends do not differ any more
-            return Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=str(error))
+        reason = self.between.problem
+        if reason is None:
+            try:
+                with judged_by_time(self.runner, case, self.ends, metric, function, budget) as judging:
+                    finder = replace(self, runner=judging, compare_passes=False)
+                    origin = finder.bisect(case)
+                    if self.repo and origin.ends and self.can_narrow(origin.ends):
+                        inside = finder.narrow(case, origin.ends)
+                        if isinstance(inside, CaseOrigin) and inside.bisection.after is not None:
+                            return inside.bisection
+                    return origin.bisection
+            except BadInput as error:  # the ends do not differ any more
+                reason = str(error)
+        return Bisection(case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=reason)
 
-    def bisect(self, case: Case, changed: Failure | None = None, kind: BisectKind = BisectKind.REGRESSION) -> CaseOrigin:
-        """Bisect a regression of a case along releases, or its fix; where an end is not a release, at once along the commits of
-        the clone. Without an answer the bisection has the reason.
+    def bisect(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
+        """Bisect a regression of a case along releases; where an end is not a release, at once along the commits of the clone.
+        Without an answer the bisection has the reason.
         """
-        from triage.bisect.plan import plan_commits, search_versions
+        from triage.bisect.plan import plan_commits
 
-        is_fix, request = kind is BisectKind.FIX, self.request(case, kind)
-        if self.repo is not None and not is_fix and not self.can_narrow((self.baseline, self.toolchain)):
-            return _run(plan_commits(request, rev_text(self.baseline), rev_text(self.toolchain)), changed)
-        versions = self.fixes if is_fix else self.between
-        if versions.problem is not None:
-            return CaseOrigin(Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=versions.problem))
-        return _run(search_versions(request, versions.refs), changed)
+        if self.repo is None or self.can_narrow(self.ends):
+            return self._search(case, self.between, changed)
+        return _run(plan_commits(self._request(case), *map(rev_text, self.ends)), changed)
 
     def narrow(self, case: Case, ends: Ends, changed: Failure | None = None) -> CaseOrigin | str:
         """Bisect what lies between two releases: the commits of the clone, or else nightlies. Return why there is nothing.
@@ -116,15 +111,15 @@ class OriginFinder:
         Raises:
             EnvironmentFailure: There is nothing else, and no source of compilers of commits can be asked.
         """
-        from triage.bisect.plan import plan_commits, search_versions
+        from triage.bisect.plan import plan_commits
 
-        names, request = " and ".join(end.revision.name for end in ends), self.request(case)
         problems, failure = [], None
         if self.repo is not None:
             try:
-                commits = plan_commits(request, *map(rev_text, ends))
+                commits = plan_commits(self._request(case), *map(rev_text, ends))
                 if len(commits.range.candidates) - len(commits.range.closed) > len(ends):
                     return _run(commits, changed)
+                names = " and ".join(end.revision.name for end in ends)
                 problems.append(f"no source has a compiler of a commit between {names}")
             except BadInput as error:
                 problems.append(f"the commits of {self.repo} cannot be searched: {error}")
@@ -132,8 +127,7 @@ class OriginFinder:
                 failure = error
         without = self.without_nightlies(ends)
         if without is None:
-            nightlies = versions_between(self.runner.registry, *ends, nightlies=True).refs
-            return _run(search_versions(request, nightlies), changed)
+            return self._search(case, versions_between(self.runner.registry, *ends, nightlies=True), changed)
         if failure is not None:
             raise failure
         return "; ".join([*problems, without])
@@ -151,45 +145,47 @@ class OriginFinder:
             self._without_nightlies = inside.skipped
         return self._without_nightlies or f"there is no nightly between {ends[0].revision.name} and {ends[1].revision.name}"
 
-    def request(self, case: Case, kind: BisectKind = BisectKind.REGRESSION) -> BisectRequest:
-        """Return what the search of a case needs."""
+    def _search(
+        self, case: Case, versions: VersionRange, changed: Failure | None, kind: BisectKind = BisectKind.REGRESSION
+    ) -> CaseOrigin:
+        """Bisect along toolchains with versions."""
+        from triage.bisect.plan import search_versions
+
+        if versions.problem is not None:
+            return CaseOrigin(Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=versions.problem))
+        return _run(search_versions(replace(self._request(case), kind=kind), versions.refs), changed)
+
+    def _request(self, case: Case) -> BisectRequest:
         from triage.bisect.plan import BisectRequest
 
-        return BisectRequest(self.runner, case, self.repo, self.project_file, kind, attribute=self.compare_passes)
+        return BisectRequest(self.runner, case, self.repo, self.project_file, attribute=self.compare_passes)
 
+    def describe(self, case: Case) -> None:
+        """Write `scope`, and leave out a clone whose commits cannot be searched. case: any one. Probes nothing."""
+        from triage.bisect.plan import candidates_of
 
-def finder_between(
-    runner: Engine, case: Case, ends: Ends, repo: Path | None = None, project_file: Path | None = None
-) -> OriginFinder:
-    """Make a finder for the cases of a night. case: any of them. Probes nothing.
-
-    A clone whose commits cannot be searched is left out, and `scope` says why.
-    """
-    from triage.bisect.plan import candidates_of
-
-    finder, problem = OriginFinder(runner, *ends, repo, project_file), None
-    if repo is not None:
-        try:
-            candidates_of(finder.request(case), *map(rev_text, ends))
-        except (BadInput, EnvironmentFailure) as error:
-            problem, finder.repo = str(error), None
-    (old, new), between = (end.revision.name for end in ends), finder.between
-    if finder.repo is not None and not finder.can_narrow(ends):
-        finder.scope = f"bisects search the commits of {repo} between {old} and {new}"
-    elif between.problem is not None:
-        finder.scope = f"nothing between {old} and {new} can be bisected: {between.problem}"
-    elif len(between.refs) > len(ends):
-        finder.scope = f"bisects search {between.contents} between {old} and {new}"
-    else:
-        finder.scope = f"{old} and {new} are neighbours"
-    if problem is not None:
-        finder.scope += f"; the commits of {repo} cannot be searched: {problem}"
-    elif repo is None:
-        finder.scope += "; --repo with a clone of the compiler finds the commit"
-    elif finder.can_narrow(ends):
-        finder.scope += f", then the commits of {repo} between the releases around a change"
-    finder.scope += f"; {between.skipped}" if between.skipped else ""
-    return finder
+        repo, problem = self.repo, None
+        if repo is not None:
+            try:
+                candidates_of(self._request(case), *map(rev_text, self.ends))
+            except (BadInput, EnvironmentFailure) as error:
+                problem, self.repo = error, None
+        old, new = (end.revision.name for end in self.ends)
+        if self.repo is not None and not self.can_narrow(self.ends):
+            self.scope = f"bisects search the commits of {repo} between {old} and {new}"
+        elif self.between.problem is not None:
+            self.scope = f"nothing between {old} and {new} can be bisected: {self.between.problem}"
+        elif len(self.between.refs) > len(self.ends):
+            self.scope = f"bisects search {self.between.contents} between {old} and {new}"
+        else:
+            self.scope = f"{old} and {new} are neighbours"
+        if problem is not None:
+            self.scope += f"; the commits of {repo} cannot be searched: {problem}"
+        elif repo is None:
+            self.scope += "; --repo with a clone of the compiler finds the commit"
+        elif self.can_narrow(self.ends):
+            self.scope += f", then the commits of {repo} between the releases around a change"
+        self.scope += f"; {self.between.skipped}" if self.between.skipped else ""
 
 
 def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:

@@ -17,7 +17,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
 from triage.model.outcome import FAILING, PASSING, Probe
 from triage.nightly.compare import case_result, clusters_of, compile_times, run_times
-from triage.nightly.origin import OriginFinder, finder_between
+from triage.nightly.origin import OriginFinder
 from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult, TimeChange, cluster_id
 from triage.nightly.store import LARGEST_FILE
 from triage.toolchains.home import disk_errors, write_whole
@@ -165,7 +165,8 @@ class NightRun:
 
     def finder(self, repo: Path | None = None, project_file: Path | None = None) -> OriginFinder:
         """Return what bisects cases between both toolchains. repo: a clone of the compiler, to search its commits."""
-        finder = finder_between(self.runner, self.cases[0], self.refs, repo, project_file)
+        finder = OriginFinder(self.runner, self.refs, repo, project_file)
+        finder.describe(self.cases[0])
         self.scope = finder.scope
         return finder
 

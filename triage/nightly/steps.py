@@ -132,7 +132,7 @@ def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     origin = setting.finder.bisect(cluster.case, cluster.representative.changed_failure)
     fix = setting.finder.find_fix(cluster.case)
     cluster.ends, culprit = origin.ends, origin.bisection
-    cluster.record = replace(cluster.record, culprit=culprit, release_culprit=None, fix=fix.bisection if fix else None)
+    cluster.record = replace(cluster.record, culprit=culprit, release_culprit=None, fix=fix)
     if culprit.after is None:
         raise NoResult(culprit.reason or "no answer")
 
