@@ -36,23 +36,26 @@ class ConfigDocument:
     """One file, and what is wrong with it."""
 
     path: str
-    root: yaml.Node
     nulls: bool = False
     """Whether `null` is a value, as in JSON."""
     data: Any = None
     """Mappings, lists and texts; None for an empty value."""
     problems: list[Problem] = field(default_factory=list)
-    size: int = 0
-    """Number of values in the data."""
+    marks: dict[Loc, tuple[yaml.Mark, yaml.Mark]] = field(default_factory=dict)
+    """Where the key and the value of each location begin."""
 
     def problem(self, loc: Loc, message: str, *, at_key: bool = False) -> Problem:
         """Return a problem at the value or the key of `loc`. Parts that are not in the file are skipped."""
-        key, value, _ = self._entry(loc)
-        return _problem(self.path, (key if at_key else value).start_mark, message)
+        key, value = self.marks[self.resolve(loc)]
+        return _problem(self.path, key if at_key else value, message)
 
     def resolve(self, loc: Loc) -> Loc:
         """Return a location without the parts that are not in the file, such as the branch of a union."""
-        return self._entry(loc)[2]
+        known: Loc = ()
+        for part in loc:
+            if (*known, part) in self.marks:
+                known = (*known, part)
+        return known
 
     def report(self, loc: Loc, message: str, *, at_key: bool = False) -> None:
         """Add a problem."""
@@ -62,63 +65,45 @@ class ConfigDocument:
         """Return the problems by position, each once."""
         return sorted(dict.fromkeys(self.problems), key=lambda problem: (problem.line or 0, problem.column or 0))
 
-    def _entry(self, loc: Loc) -> tuple[yaml.Node, yaml.Node, Loc]:
-        """Return the nodes of a key and its value, twice the same node for an entry of a list; and the parts that are there."""
-        key = value = self.root
-        known: Loc = ()
-        for part in loc:
-            entries: list[Any] = []
-            if isinstance(value, yaml.MappingNode):
-                entries = [entry for entry in value.value if entry[0].value == part]
-            elif isinstance(value, yaml.SequenceNode) and isinstance(part, int):
-                entries = [(item, item) for item in value.value[part : part + 1]]
-            if entries:
-                (key, value), known = entries[0], (*known, part)
-        return key, value, known
-
-    def plain(self, node: yaml.Node, subject: str = "the file", outer: tuple[yaml.Node, ...] = ()) -> Any:
-        """Return the data of a node, and report what is wrong with it. subject: what messages call it."""
-        self.size += 1
+    def add(self, node: yaml.Node, loc: Loc = (), key: yaml.Node | None = None, outer: tuple[yaml.Node, ...] = ()) -> Any:
+        """Return the data of a node, and report what is wrong with it. outer: the nodes around it."""
+        self.marks[loc] = (key or node).start_mark, node.start_mark
         if node in outer:
-            raise BadFiles([_problem(self.path, node.start_mark, "this value contains itself through an alias; write it out.")])
-        if self.size > MAX_VALUES or len(outer) > MAX_DEPTH:
+            raise BadFiles([self.problem(loc, "this value contains itself through an alias; write it out.")])
+        if len(self.marks) > MAX_VALUES or len(outer) > MAX_DEPTH:
             limits = f"more than {MAX_VALUES} values or {MAX_DEPTH} levels"
-            raise BadFiles(
-                [_problem(self.path, node.start_mark, f"the file expands to {limits}; use fewer aliases or entries.")]
-            )
-        kind = node.tag.removeprefix(_PREFIX)
-        if kind == "null":
-            if not node.value:
-                self._refuse(node, f"{subject} has no value; give it one or remove it (an unquoted # begins a comment).")
-            elif not self.nulls:
-                message = f'{subject} is {node.value}, which means "no value" in YAML; remove it, or write it in quotes.'
-                self._refuse(node, message)
-            return None
+            raise BadFiles([self.problem(loc, f"the file expands to {limits}; use fewer aliases or entries.")])
+        outer, kind = (*outer, node), node.tag.removeprefix(_PREFIX)
         if kind not in _KINDS:
-            self._refuse(node, f'the tag "{node.tag.replace(_PREFIX, "!!")}" has no meaning here; remove it.')
+            self.report(loc, f'the tag "{node.tag.replace(_PREFIX, "!!")}" has no meaning here; remove it.')
         if isinstance(node, yaml.SequenceNode):
-            return [self.plain(item, "this entry", (*outer, node)) for item in node.value]
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, outer)
-        if "\0" in node.value:
-            self._refuse(node, "no program accepts a NUL character; remove the \\0.")
-        return node.value
-
-    def _mapping(self, node: yaml.MappingNode, outer: tuple[yaml.Node, ...]) -> dict[str, Any]:
-        keys: dict[str, yaml.Node] = {}
+            return [self.add(item, (*loc, number), None, outer) for number, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node.value, loc, is_null=kind == "null")
         data = {}
         for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self._refuse(key, "a key must be one word, not a list or a mapping; put quotes around a ${key}.")
-            elif (first := keys.setdefault(key.value, key)) is not key:
-                place = f"{first.start_mark.line + 1}:{first.start_mark.column + 1}"
-                self._refuse(key, f'the key "{key.value}" is repeated, first at {place}; keep one of them.')
-            else:
-                data[key.value] = self.plain(value, f'"{key.value}"', (*outer, node))
+            message = "a key must be one word, not a list or a mapping; put quotes around a ${key}."
+            if isinstance(key, yaml.ScalarNode):
+                at = (*loc, key.value)
+                if at not in self.marks:
+                    data[key.value] = self.add(value, at, key, outer)
+                    continue
+                first = self.marks[at][0]
+                message = f'the key "{key.value}" is repeated, first at {first.line + 1}:{first.column + 1}; keep one of them.'
+            self.problems.append(_problem(self.path, key.start_mark, message))
         return data
 
-    def _refuse(self, node: yaml.Node, message: str) -> None:
-        self.problems.append(_problem(self.path, node.start_mark, message))
+    def _scalar(self, text: str, loc: Loc, *, is_null: bool) -> str | None:
+        subject = "the file" if not loc else "this entry" if isinstance(loc[-1], int) else f'"{loc[-1]}"'
+        if not is_null:
+            if "\0" in text:
+                self.report(loc, "no program accepts a NUL character; remove the \\0.")
+            return text
+        if not text:
+            self.report(loc, f"{subject} has no value; give it one or remove it (an unquoted # begins a comment).")
+        elif not self.nulls:
+            self.report(loc, f'{subject} is {text}, which means "no value" in YAML; remove it, or write it in quotes.')
+        return None
 
 
 def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocument:
@@ -140,8 +125,8 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
 
 def parse_document(path: str, text: str, empty: str, *, nulls: bool = False) -> ConfigDocument:
     """Parse the text of a file as `read_document` does. nulls: whether `null` is a value."""
-    document = ConfigDocument(path, _compose(path, text, empty), nulls)
-    document.data = document.plain(document.root)
+    document = ConfigDocument(path, nulls)
+    document.data = document.add(_compose(path, text, empty))
     return document
 
 

@@ -34,7 +34,6 @@ from triage.recipes.values import closest, did_you_mean, unknown_word
 
 _START = "`triage recipe new` writes a recipe to start from"
 _INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
-_OPENED = re.compile(r"\$\{([\w-]*)")
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 
 Choice = dict[str, str]
@@ -92,33 +91,31 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
 
 def _recipe_files(path: Path, problems: list[Problem]) -> list[Path]:
     """Return the recipes that a path stands for: itself, or those below a folder in sorted order, without hidden ones."""
-
-    def refuse(message: str | OSError | ValueError, at: Path = path) -> list[Path]:
-        problems.append(Problem(str(at), None, None, message if isinstance(message, str) else why_unreadable(at, message)))
-        return []
-
+    unreadable: list[OSError] = []
+    found: list[Path] = []
+    message = ""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        return refuse(error)
-    if stat.S_ISREG(mode):
-        if path.suffix not in _INPUTS:
-            return [path]
-        new = f"triage recipe new {path.stem}.yaml --input {path}"
-        return refuse(f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe for it.")
-    if not stat.S_ISDIR(mode):
-        return refuse("this is not a file or a folder; give a recipe file.")
-    found, seen, errors = list[Path](), set[str](), list[OSError]()
-    for parent, folders, names in os.walk(path, onerror=errors.append, followlinks=True):
-        real = os.path.realpath(parent)
-        folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
-        if real not in seen:
+        mode, message = 0, why_unreadable(path, error)
+    if stat.S_ISDIR(mode):
+        for parent, folders, names in os.walk(path, onerror=unreadable.append):
+            folders[:] = [name for name in folders if not name.startswith(".")]
             found += [Path(parent, name) for name in names if re.fullmatch(r"[^.].*\.ya?ml", name)]
-        seen.add(real)
-    for unreadable in errors:
-        refuse(unreadable, Path(unreadable.filename))
-    found = sorted(file for file in found if not re.match(EXPECT_FILE, file.name))
-    return found if found or errors else refuse("this folder has no recipe: no *.yaml or *.yml file in it or below it.")
+        found = sorted(file for file in found if not re.match(EXPECT_FILE, file.name))
+        problems += [Problem(error.filename, None, None, why_unreadable(path, error)) for error in unreadable]
+        if not found and not unreadable:
+            message = "this folder has no recipe: no *.yaml or *.yml file in it or below it."
+    elif path.suffix in _INPUTS and mode:
+        new = f"triage recipe new {path.stem}.yaml --input {path}"
+        message = f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe for it."
+    elif mode and not stat.S_ISREG(mode):
+        message = "this is not a file or a folder; give a recipe file."
+    elif mode:
+        found = [path]
+    if message:
+        problems.append(Problem(str(path), None, None, message))
+    return found
 
 
 def _cases(
@@ -200,57 +197,39 @@ def _choices(document: ConfigDocument, sections: Sequence[str]) -> Iterator[tupl
     What is wrong with the placeholders is reported. Without a matrix there is one empty combination.
     """
     matrix = document.data.get("matrix", {})
-    if not isinstance(matrix, dict):
-        matrix = {}
-    else:
-        _check_placeholders(document, matrix, sections)
-    valid = {key: values for key, values in matrix.items() if isinstance(values, list) and values}
+    keys: dict[str, Any] = matrix if isinstance(matrix, dict) else {}
+    valid = {key: values for key, values in keys.items() if isinstance(values, list) and values}
     valid = {key: values for key, values in valid.items() if all(isinstance(value, str) for value in values)}
     count = prod(map(len, valid.values()))
     if count > MAX_CASES:
         document.report(("matrix",), f"the matrix has {count} combinations; the limit is {MAX_CASES}.", at_key=True)
         valid = {}
-    for values in product(*valid.values()):
-        choice = dict(zip(valid, values, strict=True))
-        filled = {key: _fill(value, choice) if key in sections else value for key, value in document.data.items()}
-        yield choice, filled
-
-
-def _fill(data: Any, choice: Choice) -> Any:
-    """Return the data with the placeholders of a choice replaced; unknown ones stay."""
-    if isinstance(data, dict):
-        return {key: _fill(value, choice) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_fill(value, choice) for value in data]
-    return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data) if data else data
-
-
-def _texts(data: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
-    """Yield every text with a placeholder and its location, in the file's order."""
-    if isinstance(data, str) and "${" in data:
-        yield loc, data
-    elif isinstance(data, dict | list):
-        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _texts(value, (*loc, key))
-
-
-def _check_placeholders(document: ConfigDocument, keys: Collection[str], sections: Sequence[str]) -> None:
-    """Report placeholders that are not matrix keys or are outside of the sections, and matrix keys that nothing uses."""
     used: set[str] = set()
     places = ", ".join(sections)
-    for loc, text in _texts(document.data, ()):
-        if not loc or loc[0] not in sections or (loc[0] == "flags" and loc[-1] in {"since", "until"}):
-            document.report(loc, f'"{text}": placeholders are replaced only in {places}.')
-            continue
-        # A mistyped placeholder uses the key that it means.
-        used.update(name if name in keys else closest(name, keys) or name for name in _OPENED.findall(text))
-        unknown = next((name for name in _PLACEHOLDER.findall(text) if name not in keys), None)
-        if unknown is not None:
-            known = f"The matrix has {', '.join(keys)}." if keys else "The recipe has no matrix."
-            document.report(loc, f'"${{{unknown}}}" is not a matrix key{did_you_mean(unknown, keys)} {known}')
-        elif "${" in _PLACEHOLDER.sub("", text):
-            document.report(loc, f'"{text}" has a ${{ that is not closed; write ${{key}}.')
+
+    def filled(data: Any, choice: Choice, loc: Loc) -> Any:
+        if isinstance(data, dict):
+            return {key: filled(value, choice, (*loc, key)) for key, value in data.items()}
+        if isinstance(data, list):
+            return [filled(value, choice, (*loc, number)) for number, value in enumerate(data)]
+        if data is None or "${" not in data:
+            return data
+        if loc[0] not in sections or (loc[0] == "flags" and loc[-1] in {"since", "until"}):
+            document.report(loc, f'"{data}": placeholders are replaced only in {places}.')
+            return data
+        for name in _PLACEHOLDER.findall(data):
+            used.add(name if name in keys else closest(name, keys) or name)  # a mistyped name uses the key that it means
+            if name not in keys and keys is matrix:
+                known = f"The matrix has {', '.join(keys)}." if keys else "The recipe has no matrix."
+                document.report(loc, f'"${{{name}}}" is not a matrix key{did_you_mean(name, keys)} {known}')
+        if "${" in _PLACEHOLDER.sub("", data):
+            document.report(loc, f'"{data}" has a ${{ that is not closed; write ${{key}}.')
+        return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data)
+
+    combinations = [dict(zip(valid, values, strict=True)) for values in product(*valid.values())]
+    choices = [(choice, filled(document.data, choice, ())) for choice in combinations]
     for key in keys:
         if key not in used:
             advice = f"write ${{{key}}} in {places}, or remove the key."
             document.report(("matrix", key), f'nothing uses the matrix key "{key}": {advice}', at_key=True)
+    yield from choices
