@@ -77,19 +77,6 @@ def _one_value(value: Any) -> Any:
     raise ValueError(f"expected one value here, not {'a list' if isinstance(value, list) else 'a mapping'}.")
 
 
-class OneOrMore:
-    """Let one text stand for a list of one, for `Annotated`."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Make a list of a text."""
-        return core_schema.no_info_before_validator_function(_as_list, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Accept what an entry may be."""
-        several = handler(schema)
-        return {"anyOf": [several["items"], several]}
-
-
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -99,16 +86,15 @@ def _as_mapping(value: Any) -> Any:
     return dict.fromkeys(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else value
 
 
-_VARIABLE = r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*"
-_NAMES = {"pattern": f"^{_VARIABLE}$"}
-
 PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
 SCALAR = {"type": ["string", "number", "boolean"]}
 Scalar = Annotated[str, WithJsonSchema(SCALAR)]
 """Any scalar, as the text in the file."""
 Text = Annotated[str, AfterValidator(_not_empty), WithJsonSchema({**SCALAR, "pattern": r"\S"})]
 """A scalar that is not empty, as the text in the file."""
-Texts = Annotated[tuple[Text, ...], OneOrMore()]
+OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
+"""Lets one text stand for a list of one."""
+Texts = Annotated[tuple[Text, ...], OneOrMore]
 Word = Annotated[Text, Matching(r"\S+", '"{text}" contains white space; write one word.')]
 OneValue = BeforeValidator(_one_value)
 """Runs before the validators in front of it."""
@@ -118,20 +104,10 @@ Duration = Annotated[
 Size = Annotated[
     int, BeforeValidator(parse_size), OneValue, WithJsonSchema({"type": "string", "pattern": r"^[0-9.]+ ?([kKMGT]i?)B$"})
 ]
+_NAME_ADVICE = '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.'
+_Name = Annotated[str, Matching(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
 Variables = Annotated[
-    dict[
-        Annotated[str, Matching(_VARIABLE, '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.')],
-        Scalar | None,
-    ],
-    BeforeValidator(_as_mapping),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "array", "items": {"type": "string", **_NAMES}},
-                {"type": "object", "propertyNames": _NAMES, "additionalProperties": SCALAR},
-            ]
-        }
-    ),
+    dict[_Name, Scalar | None], BeforeValidator(_as_mapping, json_schema_input_type=list[_Name] | dict[_Name, Scalar])
 ]
 """Environment variables: a list of names to pass on, whose values are None, or a mapping of names to values."""
 

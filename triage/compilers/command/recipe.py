@@ -74,7 +74,7 @@ class CommandFormat(RecipeFormat):
         description=f"Program and arguments, with the placeholders {', '.join(_PLACES)}.",
         examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
     )
-    package: Annotated[list[Annotated[Text, AfterValidator(_requirement)]], OneOrMore(), Field(min_length=1)] = Field(
+    package: Annotated[list[Annotated[Text, AfterValidator(_requirement)]], OneOrMore, Field(min_length=1)] = Field(
         default=[],
         validate_default=False,
         description="The package whose releases are the timeline, then further requirements to install; "

@@ -93,7 +93,7 @@ def _tag(text: str) -> str:
 
 
 Url = Annotated[Text, Matching("https?://.+", '"{text}" is not an address: write one that begins with https://.')]
-Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], OneOrMore()]
+Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], OneOrMore]
 
 
 def commit_offer(
