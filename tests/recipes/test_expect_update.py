@@ -40,6 +40,7 @@ def test_a_new_failure_gets_an_entry_from_this_version_on(folder: Path) -> None:
     assert removed(update) == []
     assert [(change.case, change.before, change.after) for change in update.changes] == [("n", None, "timeout")]
     assert updated(update.new, {"n": TIMEOUT}).changes == ()
+    assert added(updated(BASE + "expect: []\n", {"n": TIMEOUT})) == ['expect: [{failure: timeout, since: "3.9.0"}]']
 
 
 def test_entries_that_are_over_end_at_this_version(folder: Path) -> None:

@@ -171,19 +171,19 @@ def updated_expectations(recipe: Path, observed: Sequence[ObservedCase], unteste
 
 def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: int) -> UpdatedFile:
     """Update the lists below these keys. A list may hold for several cases, `untested` of which were not seen."""
-    text = read_text(path) if path.exists() else ""
-    nodes, closed, edited = _values(text), list[TextChange](), dict[str, tuple[set[int], str | None]]()
+    old = text = read_text(path) if path.exists() else ""
+    nodes = _values(text)
     changes: list[ExpectationChange] = []
     left: list[LeftCase] = []
     for key, observed in lists.items():
-        node, version = nodes.get(key), observed[0].version
+        node, version, names = nodes.get(key), observed[0].version, ", ".join(seen.case.name for seen in observed)
         items = node.value if isinstance(node, yaml.SequenceNode) else []
         entries = [_expectation(item) for item in items]
-        holding = [index for index, entry in enumerate(entries) if applies(entry, version)]
-        kept, known = set(range(len(items))), [entries[index] for index in holding]
-        for index in holding:
-            entry = entries[index]
-            if untested or any(seen.failure and matches(entry, seen.failure) for seen in observed):
+        known = [entry for entry in entries if applies(entry, version)]
+        kept, closed = list(range(len(items))), []
+        for index, entry in enumerate(entries):
+            is_seen = any(seen.failure and matches(entry, seen.failure) for seen in observed)
+            if entry not in known or untested or is_seen:
                 continue
             name = entry.failure or f"stage {entry.stage}"
             ends = version is not None and (entry.since is None or Version(entry.since) < Version(version))
@@ -191,7 +191,10 @@ def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: i
                 closed.append(_closed(text, items[index], str(version)))
             else:
                 kept.remove(index)
-            changes.append(ExpectationChange(_names(observed), name, f"{name} until {version}" if ends else None))
+            changes.append(ExpectationChange(names, name, f"{name} until {version}" if ends else None))
+        if closed:
+            text = _with_changes(text, closed)
+            nodes = _values(text)
         new = [seen for seen in observed if seen.failure and not any(matches(entry, seen.failure) for entry in known)]
         failures = {seen.failure.failure_class: seen.failure for seen in new if seen.failure}
         added = None
@@ -201,29 +204,21 @@ def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: i
             [(name, failure)] = failures.items()
             stage = {} if failure.stage is Stage.COMPILE else {"stage": str(failure.stage)}
             added = yaml_text({**stage, "failure": name, **({"since": version} if version else {})})
-            changes.append(ExpectationChange(_names(new), None, name))
-        edited[key] = kept, added
-    updated = _with_changes(text, closed)
-    nodes, edits = _values(updated), list[TextChange]()
-    for key, (kept, added) in edited.items():
+            changes.append(ExpectationChange(names, None, name))
         node = nodes.get(key)
-        if isinstance(node, yaml.SequenceNode) and (added or len(kept) < len(node.value)):
-            edits.append(_list_change(path, updated, node, kept, [(len(node.value), added)] if added else []))
+        if isinstance(node, yaml.SequenceNode) and (added or len(kept) < len(items)):
+            text = _with_changes(text, [_list_change(path, text, node, kept, [(len(items), added)] if added else [])])
+            nodes = _values(text)
         elif added:
-            before = "" if not updated or updated.endswith("\n") or edits else "\n"
-            name = key if _PLAIN_KEY.fullmatch(key) else yaml_text(key)
-            edits.append((len(updated), len(updated), f"{before}{name}:\n  - {added}\n"))
-    return UpdatedFile(path, text, _with_changes(updated, edits), tuple(changes), tuple(left))
+            text += "" if not text or text.endswith("\n") else "\n"
+            text += f"{key if _PLAIN_KEY.fullmatch(key) else yaml_text(key)}:\n  - {added}\n"
+    return UpdatedFile(path, old, text, tuple(changes), tuple(left))
 
 
 def _values(text: str) -> dict[str, yaml.Node]:
     """Return the values of the mapping in a text, by their keys."""
     root = yaml.compose(text, Loader=LOADER)
     return {key.value: value for key, value in root.value} if isinstance(root, yaml.MappingNode) else {}
-
-
-def _names(observed: Sequence[ObservedCase]) -> str:
-    return ", ".join(seen.case.name for seen in observed)
 
 
 def _expectation(node: yaml.Node) -> Expectation:
