@@ -95,13 +95,11 @@ class Engine:
 
     def probe_on(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, here: bool = False) -> Probe:
         """Return the outcome of a case on a toolchain; see `Maker.run`."""
-        task = self.planner.plan(case, toolchain)
-        return task if isinstance(task, Probe) else self.maker.run(task, fresh=fresh, here=here)
+        return self.maker.run(self.planner.plan(case, toolchain), fresh=fresh, here=here)
 
     def known_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
         """Return what the cache knows of a case on a toolchain. Compiles nothing."""
-        task = self.planner.plan(case, toolchain)
-        return task if isinstance(task, Probe) else self.maker.known(task)
+        return self.maker.known(self.planner.plan(case, toolchain))
 
     def trial(
         self,
@@ -119,9 +117,9 @@ class Engine:
         each of which is cached by itself; cancelled: ends the compile early, with Interrupted; here: not on a cluster.
         """
         task = self.planner.plan(case, toolchain)
-        if isinstance(task, Probe):
-            return task
-        return self.maker.run(replace(task, variant=f"trial {attempt} {naming}", naming=naming), cancelled, here=here)
+        if isinstance(task, Task):
+            task = replace(task, variant=f"trial {attempt} {naming}", naming=naming)
+        return self.maker.run(task, cancelled, here=here)
 
     def observe(
         self,
@@ -257,8 +255,7 @@ class Engine:
         is_run_again = threshold is not None and not isinstance(threshold, MetricThreshold)
         try:
             task = self.planner.plan(replace(case, run=None) if is_run_again else case, toolchain)
-            here = job.here or threshold is not None
-            probe = task if isinstance(task, Probe) else self.maker.run(task, fresh=job.fresh, here=here)
+            probe = self.maker.run(task, fresh=job.fresh, here=job.here or threshold is not None)
             if job.footprint and isinstance(probe.outcome, Compiled):
                 metrics = {**probe.measured.metrics, **self.footprint(case, toolchain)}
                 probe = replace(probe, measured=replace(probe.measured, metrics=metrics))

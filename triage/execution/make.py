@@ -23,7 +23,7 @@ from triage.execution.scratch import Scratch
 from triage.execution.task import Naming, Task, by_key, unmade
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Outcome, Probe, Untestable
 from triage.toolchains.home import lock_file
 
 # Endings that one run does not prove.
@@ -75,13 +75,13 @@ class Maker:
     """Makes a task on another machine; returns None for one that only this machine can make."""
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
-    def known(self, task: Task) -> Probe | None:
-        """Return the outcome of a task from the cache."""
-        return task.probe(self.cache.find, cached=True)
+    def known(self, task: Task | Probe) -> Probe | None:
+        """Return the outcome of a task from the cache; that of one which could not be planned is always known."""
+        return task if isinstance(task, Probe) else task.probe(self.cache.find, cached=True)
 
     def run(
         self,
-        task: Task,
+        task: Task | Probe,
         stop: StopSignal | None = None,
         on_output: Callable[[Path], object] | None = None,
         *,
@@ -94,6 +94,8 @@ class Maker:
         stop: ends it early; on_output: receives the path of what the compile wrote, before it is removed; here: not on a
         cluster. Raises Interrupted when a stop signal is set; nothing is recorded then.
         """
+        if isinstance(task, Probe):
+            return task
         if not fresh and (known := self.known(task)):
             return known
         records: list[Record] | Untestable | None = None
@@ -214,20 +216,15 @@ class AnyOf:
         return self.first.is_set() or (self.second is not None and self.second.is_set())
 
 
-def result_of(execution: Execution, case: Case) -> tuple[str, str]:
+def result_of(execution: Execution, case: Case) -> str:
     """Return what two runs must have in common to agree.
 
     For a crash, only the signal: with several threads the stack differs from run to run.
     """
     if execution.ending is Ending.SIGNALLED:
-        return "signalled", str(execution.signal)
-    match judge(execution, rules_of(case)):
-        case Compiled():
-            return "compiled", ""
-        case Failed(failure=Failure(signature=signature)):
-            return "failed", signature
-        case Untestable(cause=cause):
-            return "untestable", cause
+        return f"signal {execution.signal}"
+    outcome = judge(execution, rules_of(case))
+    return outcome.cause if isinstance(outcome, Untestable) else state_of(outcome)
 
 
 def state_of(outcome: Outcome) -> str:

@@ -49,23 +49,10 @@ class RunResults:
 def run_result(probe: Probe) -> RunResult:
     """Return the result of a probe."""
     case, outcome, measured = probe.case, probe.outcome, probe.measured
-    return RunResult(
-        about=case,
-        recipe=case.recipe,
-        case=case.name,
-        toolchain=probe.revision,
-        status=status_of(probe),
-        failure=outcome.failure,
-        reason=outcome.reason,
-        seconds=measured.seconds,
-        cpu_seconds=measured.cpu_seconds,
-        peak_rss_mb=measured.peak_rss_mb,
-        metrics=measured.metrics,
-        warnings=outcome.warnings,
-        flaky=outcome.flaky,
-        cached=probe.cached,
-        foreign=probe.foreign,
-    )
+    numbers = (measured.seconds, measured.cpu_seconds, measured.peak_rss_mb, measured.metrics)
+    end = (outcome.warnings, outcome.flaky, probe.cached, probe.foreign)
+    status = status_of(probe)
+    return RunResult(case, case.recipe, case.name, probe.revision, status, outcome.failure, outcome.reason, *numbers, *end)
 
 
 @dataclass(frozen=True)
@@ -75,9 +62,8 @@ class PlannedProbe:
     case: str
     toolchain: str
     known: str | None
-    """The status, where it is cached."""
+    """The status, if it is cached."""
     installed: bool
-    """Whether the toolchain is installed."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +84,7 @@ class Forecast:
 
 
 def forecast(runner: Engine, jobs: Sequence[ProbeJob], *, more: int = 0, remark: str | None = None) -> Forecast:
-    """Look up what is known of each job; compile nothing.
-
-    Args:
-        runner: Recalls results.
-        jobs: The probes.
-        more: Probes besides one for each job.
-        remark: About the number of probes.
-    """
+    """Look up what is known of each job; compile nothing. `more`: probes besides one for each job."""
     planned = []
     for job in jobs:
         probe = runner.recall(job)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -49,10 +48,7 @@ def packed(record: Record) -> bytes:
 
 
 class SharedCache:
-    """The shared results at a URL. Safe for several threads.
-
-    A problem costs one warning. After three in a row the store is not asked again by this process.
-    """
+    """The shared results at a URL. After three problems in a row this process does not ask the store again."""
 
     def __init__(self, url: str, warn: Callable[[str], None] = lambda _: None, stop: threading.Event | None = None) -> None:
         """Raises BadInput for a URL that cannot be used, or whose extra is not installed."""
@@ -69,47 +65,36 @@ class SharedCache:
             raise BadInput(f"{self._scheme}:// needs an extra: pip install 'iree-triage[{extra}]' ({error})") from error
         self._root = (url if self._scheme in _READ_ONLY else place).rstrip("/") + f"/{_FOLDER}"
         self._failures = 0
-        self._damaged: set[str] = set()
+        self._has_warned = False
 
     def find(self, key: str) -> Record | None:
         """Return the result of a key, if there is an intact one and the store can be reached."""
-        content = self._asked(lambda: self._content(key))
-        if not content:
-            return None
-        digest, _, facts = content.partition(b"\n")
-        try:
-            return replace(verified(digest.decode("ascii", "replace"), facts, key), origin=self.url)
-        except ValueError as error:
-            if not self._damaged:
-                self._warn(f"a result in {self.url} is damaged and counts as unknown: {error}")
-            self._damaged.add(key)
-            return None
+        return self._asked(lambda: self._read(key))
 
     def publish(self, record: Record) -> None:
-        """Write a result that other machines can use in one step, where there is none or a damaged one."""
+        """Write a result that other machines can use, in one step."""
         if self._scheme not in _READ_ONLY and is_portable(record):
-            self._asked(lambda: self._write(record.key, packed(record)))
+            self._asked(lambda: self._write(self._path(record.key), packed(record)))
 
-    def _content(self, key: str) -> bytes:
-        """Return the bytes of an object, or the first ones of one that is too large; empty when there is no object."""
+    def _read(self, key: str) -> Record | None:
         content = bytearray()
         streaming = {"block_size": 0, "size": 1} if self._scheme in _READ_ONLY else {}
-        with suppress(FileNotFoundError), self._files.open(self._path(key), **streaming) as source:
-            while len(content) <= _LARGEST and (part := source.read(_PART)):  # a server may go on for ever
-                content += part
-        return bytes(content)
+        try:
+            with self._files.open(self._path(key), **streaming) as source:
+                while len(content) <= _LARGEST and (part := source.read(_PART)):  # a server may go on for ever
+                    content += part
+        except FileNotFoundError:
+            return None
+        digest, _, facts = bytes(content).partition(b"\n")
+        return replace(verified(digest.decode("ascii", "replace"), facts, key), origin=self.url)
 
-    def _write(self, key: str, content: bytes) -> None:
-        path, is_folder = self._path(key), self._scheme == "file"
-        if is_folder and not Path(self._root).parent.is_dir():  # perhaps a disk that is not mounted
-            raise NotADirectoryError(f"there is no folder {Path(self._root).parent}")
-        if key not in self._damaged and self._files.exists(path):
+    def _write(self, path: str, content: bytes) -> None:
+        if self._scheme != "file":
+            self._files.pipe_file(path, content)  # a bucket shows an object only when all of it is there
             return
-        if is_folder:
-            write_whole(Path(path), content)
-        else:  # a bucket shows an object only when all of it is there
-            self._files.pipe_file(path, content)
-        self._damaged.discard(key)
+        if not Path(self._root).parent.is_dir():  # perhaps a disk that is not mounted
+            raise NotADirectoryError(f"there is no folder {Path(self._root).parent}")
+        write_whole(Path(path), content)
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key[:2]}/{key}"
@@ -125,11 +110,12 @@ class SharedCache:
             answer = within(_PATIENCE, self._stop, action)
         except Interrupted:
             raise
-        except Exception as error:  # whatever the library of a store raises
+        except Exception as error:  # damage, or whatever the library of a store raises
             self._failures += 1
-            if self._failures in (1, _FAILURES):
+            if self._failures == _FAILURES or not self._has_warned:
                 last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
                 self._warn(f"the shared results at {self.url} cannot be used: {str(error)[:300]}{last}")
+                self._has_warned = True
             return None
         self._failures = 0
         return answer

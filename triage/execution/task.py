@@ -7,7 +7,8 @@ They differ in their key only, so that one cache and one way to make them are en
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -121,14 +122,17 @@ class Task:
         return replace(self, invocation=ir.on_one_thread(self.invocation)) if ir else self
 
     def record(self, key: str, execution: Execution, failing_pass: FailingPass | None = None, disagreements: int = 0) -> Record:
-        """Return the facts of an execution, for the cache."""
+        """Return the facts of an execution, for the cache, without paths of this machine."""
         size = {} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}
+        program, root = self.toolchain.program, f"{self.toolchain.root}{os.sep}"
+        names = {str(program): program.name, str(self.prepared.path): f"input:{self.prepared.digest[:12]}"}
+        argv = (names.get(word) or re.sub(r"^.*/out$", "out", word) for word in execution.argv)
         return Record(
             key=key,
             case_name=self.case.name,
             toolchain=self.toolchain.revision.name,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
-            execution=replace(execution, argv=tuple(self._portable(execution.argv))),
+            execution=replace(execution, argv=tuple(word.replace(root, "toolchain/") for word in argv)),
             failing_pass=failing_pass,
             disagreements=disagreements,
             metrics={**execution.metrics, **size},
@@ -156,21 +160,6 @@ class Task:
         measured = Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics)
         revision, version = self.toolchain.revision, self.toolchain.version
         return Probe(self.case, revision, version, outcome, measured, cached, foreign)
-
-    def _portable(self, argv: tuple[str, ...]) -> Iterator[str]:
-        """Yield the command line without paths of this machine."""
-        root = self.toolchain.root
-        for word in argv:
-            if word == str(self.toolchain.program):
-                yield self.toolchain.program.name
-            elif word.startswith(f"{root}{os.sep}"):
-                yield f"toolchain{word.removeprefix(str(root))}"
-            elif word == str(self.prepared.path):
-                yield f"input:{self.prepared.digest[:12]}"
-            elif word.endswith("/out"):
-                yield "out"
-            else:
-                yield word
 
 
 def by_key(*records: Record) -> Mapping[str, Record]:
