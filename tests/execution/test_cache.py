@@ -27,7 +27,7 @@ def record(key: str = "k", text: str = "error: x", at: str = "2026-01-01T00:00:0
     execution = Execution(
         ("iree-compile",), Ending.EXITED, 1, None, 1.5, 2.5, 300.0, Captured(), Captured(text, "tail", 7), None, randomised=True
     )
-    return Record(key, "case", "3.3.0", at, execution, FailingPass("SomePass", "iree-some-pass"), 2, 1, {"artifact_bytes": 5})
+    return Record(key, "case", "3.3.0", execution, FailingPass("SomePass", "iree-some-pass"), 1, at)
 
 
 def numbered(number: int) -> Record:
@@ -66,12 +66,12 @@ def test_a_record_that_could_not_be_read_back_is_not_written(tmp_path: Path, num
 
 def test_records_of_older_and_newer_versions_are_read(path: Path) -> None:
     facts = json.loads(record_json(record("key7")))
-    del facts["runs"], facts["metrics"], facts["execution"]["phase"], facts["failing_pass"]
+    del facts["disagreements"], facts["execution"]["phase"], facts["failing_pass"]
     facts["later"] = facts["execution"]["later"] = 1
     text = json.dumps(facts).encode()
     digest = sha256(text).hexdigest()
     statement(path, "UPDATE probes SET digest = ?, facts = ? WHERE key = 'key7'", digest, zlib.compress(text))
-    assert ResultCache(path).find("key7") == replace(record("key7"), failing_pass=None, runs=1, metrics={})
+    assert ResultCache(path).find("key7") == replace(record("key7"), failing_pass=None, disagreements=0)
 
 
 def test_a_database_of_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:

@@ -126,7 +126,7 @@ def test_a_damaged_result_counts_as_unknown_and_is_replaced(machines: tuple[Mach
     "changed",
     [
         lambda value: replace(value, execution=replace(value.execution, ending=Ending.TIMED_OUT)),
-        lambda value: replace(value, metrics={"run_ms": 3.0}),
+        lambda value: replace(value, execution=replace(value.execution, metrics={"run_ms": 3.0})),
         lambda value: replace(value, execution=replace(value.execution, argv=("cc", "--iree-llvmcpu-target-cpu=host"))),
     ],
 )

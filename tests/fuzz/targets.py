@@ -187,7 +187,7 @@ def _models() -> list[bytes]:
 def _records() -> list[bytes]:
     output = Captured("x.mlir:1:1: error: boom")
     execution = Execution(("iree-compile", "x.mlir"), Ending.EXITED, 1, None, 1.5, 1.25, 100.0, Captured(), output)
-    record = Record("key", "case", "3.2.0", "2026-01-01T00:00:00+00:00", execution)
+    record = Record("key", "case", "3.2.0", execution, at="2026-01-01T00:00:00+00:00")
     return [json.dumps(asdict(record)).encode()]
 
 

@@ -69,7 +69,7 @@ def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, triag
     open_nights().add(record)
     compiled = Execution((), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured())
     with closing(ResultCache(home / "evidence.db", print)) as cache:
-        cache.add(Record("key", "wrong", "nightly:2026-01-01", "2026-01-01", compiled))
+        cache.add(Record("key", "wrong", "nightly:2026-01-01", compiled))
     [state] = json.loads(triage("show", "wrong", "--format", "json").stdout)["states"]
     assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
 
@@ -80,7 +80,7 @@ def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shorten
     open_nights().add(night(1, {}, cases=[case_result("known", "X", failure=known)]))
     failed = Execution((), Ending.EXITED, 1, None, 1.0, 1.0, 1.0, Captured(), Captured("in.mlir:1:1: error: broken\n"))
     with closing(ResultCache(home / "evidence.db", print)) as cache:
-        cache.add(Record("key", "known", "nightly:2026-01-01", "2026-01-01", failed))
+        cache.add(Record("key", "known", "nightly:2026-01-01", failed))
     shown = json.loads(triage("show", "known", "--format", "json").stdout)
     assert [row["status"] for row in (*shown["runs"], *shown["states"])] == ["xfail", "xfail"]
     text = triage("show", "known").stdout

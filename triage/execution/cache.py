@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from triage.classify import FailingPass
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Count, Execution, Finite, utf8
+from triage.model.execution import Count, Execution, utf8
 from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:
@@ -69,17 +69,19 @@ class Record:
     key: str
     case_name: str
     toolchain: str
-    at: str
     execution: Execution
     failing_pass: FailingPass | None = None
     """The pass that a second run named."""
-    runs: Count = 1
-    """How many executions agree with this one."""
     disagreements: Count = 0
-    """How many ended differently."""
-    metrics: Mapping[str, Finite] = field(default_factory=dict)
+    """How many executions ended differently."""
+    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     origin: str = ""
     """The shared store that it was read from; empty for a result of this machine."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        size = self.execution.output_bytes
+        return {**self.execution.metrics, **({} if size is None else {"artifact_bytes": size})}
 
 
 def key_of(identity: str, input_digest: str, options: Iterable[str], limits: tuple[float, int]) -> str:

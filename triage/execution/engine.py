@@ -150,7 +150,7 @@ class Engine:
             return {}
         task = replace(task, variant=_FOOTPRINT)
         if known := self.cache.find(task.key):
-            return {name: known.metrics[name] for name in known.metrics if name != "artifact_bytes"}
+            return known.metrics
         numbers: dict[str, float] = {}
         execution = self.maker.compile(
             replace(task, invocation=ir.up_to(task.invocation, phase)),

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -120,7 +119,7 @@ class Inputs:
         if is_broken(execution):
             return Untestable(Cause.RECIPE, f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
-        self._cache.add(Record(key, case.name, toolchain, datetime.now(UTC).isoformat(timespec="seconds"), portable))
+        self._cache.add(Record(key, case.name, toolchain, portable))
         return judge_import(execution, rules_of(case))
 
     def _key(self, case: Case) -> str:

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -90,8 +90,7 @@ def judge_import(execution: Execution, rules: RuleSet) -> Failed:
     """Turn a failed import of a model into an outcome. An error that no rule names has the class `import-error`."""
     first, *_ = diagnose(execution, _without_machine(rules)).failures
     if execution.ending is Ending.EXITED and first.failure_class != "import-error":
-        rule = rules.by_name["import-error"]
-        first = _of_class(first, rule, f"{rule.name}:{first.signature}")
+        first = _of_class(first, rules.by_name["import-error"], first.signature)
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
 
 
@@ -104,71 +103,48 @@ def judge_run(
     """Turn the run of a compiled program into an outcome. metrics: numbers on a wrong result, if there is one."""
     if (unusable := machine_problem(execution)) is not None:
         return unusable
+    numbers: dict[str, Detail] = {name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics}
+    numbers |= {name: f"{metrics[name]:.3g}" for name in ("max_abs_error", "max_rel_error") if name in metrics}
     if execution.ok:
-        return Failed(_wrong_by_numbers(rules, metrics), flaky=flaky) if metrics.get("mismatches") else Compiled()
+        if not metrics.get("mismatches"):
+            return Compiled()
+        # The program that ran it overlooked the difference.
+        headline = f"result {numbers['output']} is wrong: {numbers['mismatches']} of {numbers['elements']} elements differ"
+        headline += f", {numbers['nan']} are NaN" if numbers["nan"] else ""
+        failure = Failure("", "", "", headline, details=numbers, stage=Stage.COMPARE)
+        return Failed(_of_class(failure, rules.by_name["wrong-result"], str(numbers["output"])), flaky=flaky)
     if (unusable := runner.unusable(execution.stderr.text)) is not None:
         return unusable
     first, *_ = diagnose(execution, _without_machine(rules)).failures
     if first.failure_class == "wrong-result":
-        details = {**first.details, **dict(_wrong_numbers(metrics))}
-        return Failed(
-            replace(first, stage=Stage.COMPARE, headline=_wrong_headline(first, details), details=details), flaky=flaky
-        )
+        details = {**first.details, **numbers}
+        headline = first.headline
+        if "actual" in details and "expected" in details:
+            place = f", element {details['element']}" if "element" in details else ""
+            share = f"; {details['mismatches']} of {details['elements']} elements differ" if details.get("mismatches") else ""
+            headline = f"result {details['output']}{place} is {details['actual']}, expected {details['expected']}{share}"
+        return Failed(replace(first, stage=Stage.COMPARE, headline=headline, details=details), flaky=flaky)
     if first.family == "run":
         return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
     crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
     name = _RUN_CLASSES.get(first.failure_class, "run-crash" if crashed else "run-failure")
-    rule = rules.by_name[name]
-    kept = f"{name}:{first.signature}" if name in ("run-crash", "run-failure") else name
-    failure = replace(_of_class(first, rule, kept), phase=None, failing_pass=None, stage=Stage.RUN)
-    return Failed(failure, flaky=flaky)
+    failure = _of_class(first, rules.by_name[name], first.signature if name in ("run-crash", "run-failure") else None)
+    return Failed(replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky)
 
 
-def _of_class(failure: Failure, rule: Rule, signature: str) -> Failure:
-    """Return a failure of a later stage under the class that it has there."""
+_WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")
+
+
+def _of_class(failure: Failure, rule: Rule, about: str | None) -> Failure:
+    """Return a failure of a later stage under the class that it has there. about: the rest of its signature."""
     return replace(
         failure,
         failure_class=rule.name,
         family=rule.family,
-        signature=signature,
+        signature=rule.name if about is None else f"{rule.name}:{about}",
         explanation=rule.explanation,
         remedies=rule.remedies,
     )
-
-
-def _wrong_by_numbers(rules: RuleSet, metrics: Mapping[str, float]) -> Failure:
-    """Return the wrong result that the program which ran it overlooked."""
-    details = dict(_wrong_numbers(metrics))
-    rule, output = rules.by_name["wrong-result"], details["output"]
-    headline = f"result {output} is wrong: {details['mismatches']} of {details['elements']} elements differ"
-    return Failure(
-        rule.name,
-        rule.family,
-        f"{rule.name}:{output}",
-        f"{headline}, {details['nan']} are NaN" if details["nan"] else headline,
-        details=details,
-        explanation=rule.explanation,
-        remedies=rule.remedies,
-        stage=Stage.COMPARE,
-    )
-
-
-def _wrong_headline(failure: Failure, details: Mapping[str, Detail]) -> str:
-    if "actual" not in details or "expected" not in details:
-        return failure.headline
-    place = f", element {details['element']}" if "element" in details else ""
-    share = f"; {details['mismatches']} of {details['elements']} elements differ" if details.get("mismatches") else ""
-    return f"result {details['output']}{place} is {details['actual']}, expected {details['expected']}{share}"
-
-
-def _wrong_numbers(metrics: Mapping[str, float]) -> Iterator[tuple[str, str | int]]:
-    """Yield the numbers on a wrong result as details of its failure."""
-    for name in ("output", "element", "mismatches", "elements", "nan", "inf"):
-        if name in metrics:
-            yield name, int(metrics[name])
-    for name in ("max_abs_error", "max_rel_error"):
-        if name in metrics:
-            yield name, f"{metrics[name]:.3g}"
 
 
 @cache
@@ -227,14 +203,12 @@ def needs_pass(execution: Execution, rules: RuleSet) -> bool:
 
 def status_of(probe: Probe) -> Status:
     """Compare an outcome with what the recipe expects at this version: a known failure is xfail, its absence xpass."""
-    case, version = probe.case, probe.version
-    match probe.outcome:
-        case Compiled():
-            return Status.XPASS if expectation_for(case, version) else Status.PASSED
-        case Failed(failure=failure):
-            return Status.XFAIL if expectation_for(case, version, failure) else Status.FAILED
-        case Untestable(failure=failure):
-            return Status.XFAIL if failure and expectation_for(case, version, failure) else Status.UNTESTABLE
+    failure = probe.outcome.failure
+    if isinstance(probe.outcome, Compiled):
+        return Status.XPASS if expectation_for(probe.case, probe.version) else Status.PASSED
+    if failure and expectation_for(probe.case, probe.version, failure):
+        return Status.XFAIL
+    return Status.FAILED if isinstance(probe.outcome, Failed) else Status.UNTESTABLE
 
 
 def same_signature(reference: Failure) -> Match:
@@ -264,9 +238,8 @@ def _sort_of_result(failure: Failure) -> tuple[str, float]:
     details = failure.details
     if "kind" in details:
         return str(details["kind"]), 0.0
-    for sort in ("nan", "inf"):
-        if details.get(sort):
-            return sort, 0.0
+    if sort := next((sort for sort in ("nan", "inf") if details.get(sort)), None):
+        return sort, 0.0
     relative, absolute = (float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs"))
     return "numbers", relative or absolute
 
@@ -288,14 +261,9 @@ def any_failure(_: Failure) -> bool:
 
 def verdict_of(outcome: Outcome, match: Match) -> Verdict:
     """Return the verdict on the failure that `match` recognises; another failure and a flaky one are skipped."""
-    match outcome:
-        case Compiled():
-            return Verdict.GOOD
-        case Failed(failure, others, flaky):
-            matches = any(map(match, (failure, *others)))
-            return Verdict.BAD if matches and not flaky else Verdict.SKIP
-        case Untestable():
-            return Verdict.SKIP
+    if isinstance(outcome, Failed) and not outcome.flaky and any(map(match, (outcome.failure, *outcome.others))):
+        return Verdict.BAD
+    return Verdict.GOOD if isinstance(outcome, Compiled) else Verdict.SKIP
 
 
 RUN_MS = "run_ms"  # the metric of a run that is measured

@@ -183,7 +183,7 @@ class Maker:
             scanner = PassScanner()
             self.compile(reporting, stop, on_stderr=scanner.feed)
             failing_pass = scanner.finish() or NO_PASS
-        return replace(task.record(task.key, chosen, failing_pass, disagreements), runs=len(same))
+        return task.record(task.key, chosen, failing_pass, disagreements)
 
     def _steady_crash(self, task: Task, runs: Sequence[Execution], stop: StopSignal) -> Execution:
         """Return the crash that identifies the failure. Threads that crash at different places print different stacks; then

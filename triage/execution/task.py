@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -123,20 +122,11 @@ class Task:
 
     def record(self, key: str, execution: Execution, failing_pass: FailingPass | None = None, disagreements: int = 0) -> Record:
         """Return the facts of an execution, for the cache, without paths of this machine."""
-        size = {} if execution.output_bytes is None else {"artifact_bytes": execution.output_bytes}
         program, root = self.toolchain.program, f"{self.toolchain.root}{os.sep}"
         names = {str(program): program.name, str(self.prepared.path): f"input:{self.prepared.digest[:12]}"}
-        argv = (names.get(word) or re.sub(r"^.*/out$", "out", word) for word in execution.argv)
-        return Record(
-            key=key,
-            case_name=self.case.name,
-            toolchain=self.toolchain.revision.name,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            execution=replace(execution, argv=tuple(word.replace(root, "toolchain/") for word in argv)),
-            failing_pass=failing_pass,
-            disagreements=disagreements,
-            metrics={**execution.metrics, **size},
-        )
+        words = (names.get(word) or re.sub(r"^.*/out$", "out", word) for word in execution.argv)
+        portable = replace(execution, argv=tuple(word.replace(root, "toolchain/") for word in words))
+        return Record(key, self.case.name, self.toolchain.revision.name, portable, failing_pass, disagreements)
 
     def probe(self, find: Callable[[str], Record | None], *, cached: bool) -> Probe | None:
         """Judge the records of the task, which `find` returns by their keys; None if one is missing."""
