@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -126,17 +126,15 @@ def open_cluster(address: str | None, jobs: int | None, engine: Engine) -> Itera
         if not client.nthreads():
             raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
         plugin = TaskPlugin()
-        closing.callback(_unregister, client, plugin.name)
         try:
             client.register_plugin(plugin)
         except Exception as error:  # whatever a worker without this program raises
             raise EnvironmentFailure(f"a worker cannot run {versions()}: {error}") from error
-        yield DaskCluster(client, plugin.name, engine)
-
-
-def _unregister(client: Client, plugin: str) -> None:
-    with suppress(Exception):
-        client.unregister_worker_plugin(plugin)
+        try:
+            yield DaskCluster(client, plugin.name, engine)
+        finally:
+            with suppress(Exception):
+                client.unregister_worker_plugin(plugin.name)
 
 
 @dataclass
@@ -146,6 +144,8 @@ class DaskCluster:
     client: Client
     plugin: str
     engine: Engine
+    _resources: dict[str, float] = field(default_factory=dict)
+    """The largest amount that a worker has of each."""
 
     @property
     def slots(self) -> int:
@@ -164,7 +164,11 @@ class DaskCluster:
             return None
         case, runner = task.case, task.compiler.run
         device = runner.device(case, case.run) if case.run and runner else None
-        offered = self._offered()
+        offered = self._resources
+        if not offered or (device and device not in offered):
+            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+            for name, amount in (pair for worker in workers for pair in worker["resources"].items()):
+                offered[name] = max(amount, offered.get(name, 0.0))
         if device and device not in offered:
             reason = f"no worker offers the device {device}; start one with --resources {device}=1"
             return Untestable(Cause.TARGET, reason)
@@ -216,11 +220,6 @@ class DaskCluster:
         if task.probe(by_key(*records).get, cached=False) is None:
             raise NotMade("", "it returned no result of the task that it was sent")
         return records
-
-    def _offered(self) -> dict[str, float]:
-        """Return the largest amount that a worker has of each resource."""
-        workers = [worker["resources"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-        return {name: max(worker.get(name, 0.0) for worker in workers) for each in workers for name in each}
 
     def _content(self, path: Path) -> Future | bytes:
         """Return the bytes of a small file. Those of others are a task of their own: Dask sends them once to a worker, and
@@ -280,9 +279,9 @@ def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
     return replace(case, input=replace(case.input, path=change(case.input.path)), run=run, rules=rules)
 
 
-def _make_here(plugin: str, parcel: Parcel, *contents: bytes) -> tuple[str, ...]:
+def _make_here(plugin: str, parcel: Parcel, *contents: bytes) -> list[str]:
     """Make a task on the worker that runs this function. contents: of the parcel's files."""
-    records: tuple[str, ...] = get_worker().plugins[plugin].make(parcel, contents)
+    records: list[str] = get_worker().plugins[plugin].make(parcel, contents)
     return records
 
 
@@ -308,7 +307,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
             self._opened = {}
             self._closing.close()
 
-    def make(self, parcel: Parcel, contents: Sequence[bytes]) -> tuple[str, ...]:
+    def make(self, parcel: Parcel, contents: Sequence[bytes]) -> list[str]:
         """Make a task; return its records as JSON. Raises NotMade for a problem of this machine."""
         try:
             if versions() != self.client:
@@ -328,14 +327,23 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
             return self._opened[key]
 
 
-def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: Path) -> tuple[str, ...]:
+def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: Path) -> list[str]:
     """Make a task with files in a folder; return its records as JSON, with the client's paths."""
     places: dict[Path, Path] = {}
     with disk_errors("keep the input of a job"):
         for number, (path, content) in enumerate(zip(parcel.files, contents, strict=True)):
             places[path] = folder / str(number) / path.name
             write_whole(places[path], content)
-    case = _with_paths(parcel.case, lambda path: places.get(path) or _shared(path))
+
+    def placed(path: Path) -> Path:
+        if path not in places and not path.is_file():
+            raise EnvironmentFailure(
+                f"{path} has more than {_LARGEST >> 20} MiB, so it is not sent, and this worker does not have it; "
+                "put it into a folder that all machines see under the same path"
+            )
+        return places.get(path, path)
+
+    case = _with_paths(parcel.case, placed)
     toolchain = engine.registry.obtain(engine.registry.resolve(parcel.rev, case.compiler))
     if toolchain.identity != parcel.identity:
         other = f"{toolchain.identity[:12]}, the client {parcel.identity[:12]}"
@@ -353,16 +361,7 @@ def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: 
     texts = [record_json(record) for record in records]
     for there, here in places.items():
         texts = [text.replace(_quoted(here), _quoted(there)) for text in texts]
-    return tuple(texts)
-
-
-def _shared(path: Path) -> Path:
-    if not path.is_file():
-        raise EnvironmentFailure(
-            f"{path} has more than {_LARGEST >> 20} MiB, so it is not sent, and this worker does not have it; "
-            "put it into a folder that all machines see under the same path"
-        )
-    return path
+    return texts
 
 
 def _quoted(path: Path) -> str:
