@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -8,10 +8,11 @@ import pytest
 from tests.bisect.letters import case_named, outcome, release_refs
 from triage.bisect.metric import threshold_between
 from triage.execution.judge import Metric, MetricThreshold
-from triage.execution.task import ProbeJob
+from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Probe, Untestable
 from triage.model.progress import Progress
+from triage.toolchains.registry import ToolchainRef
 
 CASE = case_named("case")
 PLACES = release_refs(3)
@@ -41,9 +42,8 @@ class NumberProber:
     jobs: int = 1
     progress: Progress = field(default_factory=Progress)
 
-    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
-        for job in jobs:
-            yield replace(probe(self.values[job.ref.revision.name].pop(0)), outcome=self.outcome)
+    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
+        return replace(probe(self.values[ref.revision.name].pop(0)), outcome=self.outcome)
 
 
 def above(threshold: float, first: Probe, again: Repeats) -> Probe:
@@ -61,7 +61,7 @@ def test_a_number_near_the_threshold_is_measured_again_and_the_smallest_counts()
 def test_ends_with_similar_numbers_cannot_be_bisected() -> None:
     prober = NumberProber({"1.0.0": [1.0, 1.0, 1.0], "1.2.0": [1.1, 1.1, 1.1]})
     with pytest.raises(BadInput, match="too little to bisect"):
-        threshold_between(prober, CASE, PLACES[0], PLACES[2], Metric.CPU_SECONDS)
+        threshold_between(prober, CASE, (PLACES[0], PLACES[2]), Metric.CPU_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_an_end_without_a_number_is_an_error_with_the_reason(outcome: Outcome, e
     prober = NumberProber({"1.0.0": [1.0] * 3, "1.2.0": [1.0] * 3}, outcome)
     why = outcome.reason if isinstance(outcome, Untestable) else "does not compile"
     with pytest.raises(error, match=why):
-        threshold_between(prober, CASE, PLACES[0], PLACES[2], Metric.CPU_SECONDS)
+        threshold_between(prober, CASE, (PLACES[0], PLACES[2]), Metric.CPU_SECONDS)

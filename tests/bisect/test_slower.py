@@ -10,7 +10,7 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
-from triage.bisect.slower import TimeJudge, compile_time_judge
+from triage.bisect.metric import TimeJudge, compile_time_judge
 from triage.execution.judge import Metric
 from triage.execution.timing import TimedRun
 from triage.model.case import Case

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import ClassVar
 
@@ -21,6 +22,8 @@ from triage.toolchains.registry import ToolchainRef
 _COST_OF_A_WINDOW = 3  # compiles: the one that finds it, and one to narrow down each of its ends
 _SHORTER = 0.8  # a window that is one release longer is rarer by this factor
 _EVERYWHERE = 0.5  # weight of a boundary where no case is known to change
+
+StateRows = dict[str, dict[int, Hashable]]  # by case and release
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,140 +168,78 @@ def histories(
 ) -> tuple[History, ...]:
     """Find the history of every case along releases, oldest first.
 
+    The ends and the releases that a recipe names come first. Two neighbours among the known ones that differ hide a change,
+    which halving narrows down. Two that agree may hide a short window. Those are searched where other cases change: a
+    broken release is seldom broken for one case only.
+
     Args:
         runner: Probes.
         cases: Their names are unique.
         refs: The releases.
-        share: Part of all cases x releases that may be compiled; 1 compiles all. Below 1, a window of releases between two
-            that agree can be missed. Changes that were seen are narrowed down even beyond the share.
+        share: Part of all cases x releases that may be compiled; 1 compiles all. Changes that were seen are narrowed down
+            even beyond the share.
     """
-    survey = Survey(len(refs), {case.name: _hints(case, refs) for case in cases})
     by_name = {case.name: case for case in cases}
     index_of = {ref.revision.name: index for index, ref in enumerate(refs)}
+    rows: StateRows = {name: {} for name in by_name}
     probes: dict[tuple[str, int], Probe] = {}
     compiles = dict.fromkeys(by_name, 0)
-    allowed = math.floor(share * len(cases) * len(refs))
-
-    def ask(wanted: Sequence[tuple[str, int]]) -> None:
+    everything = range(len(refs))
+    first = {case.name: everything if share >= 1 else {0, len(refs) - 1, *_hints(case, refs)} for case in cases}
+    wanted = [(name, index) for name, indices in first.items() for index in indices]
+    while wanted:
         jobs = [ProbeJob(by_name[name], refs[index]) for name, index in sorted(wanted, key=lambda key: key[1])]
         for probe in runner.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe
-            survey.add(name, index, _state(probe.outcome))
+            rows[name][index] = _state(probe.outcome)
             compiles[name] += not probe.cached and probe.measured.seconds > 0
-
-    if share >= 1:
-        ask([(name, index) for name in by_name for index in range(len(refs))])
-    else:
-        ask(survey.begin())
-        while True:
-            needed = survey.narrow()
-            if not needed:
-                left = allowed - sum(compiles.values())
-                needed = survey.explore(left // _COST_OF_A_WINDOW)
-            if not needed:
-                break
-            ask(needed)
+        left = math.floor(share * len(cases) * len(refs)) - sum(compiles.values())
+        wanted = narrow(rows) or explore(rows, left // _COST_OF_A_WINDOW)
     revisions = tuple(ref.revision for ref in refs)
     return tuple(
-        History(
-            about=case,
-            places=revisions,
-            probes=tuple(probes[key] for key in sorted(probes) if key[0] == case.name),
-            compiles=compiles[case.name],
-        )
+        History(case, revisions, tuple(probes[key] for key in sorted(probes) if key[0] == case.name), compiles[case.name])
         for case in cases
     )
 
 
-def _hints(case: Case, refs: Sequence[ToolchainRef]) -> list[int]:
-    """Both sides of every bound of a window that the recipe names."""
+def _hints(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
+    """Return the releases around every bound of a window that the recipe names."""
     versions = [Version(ref.revision.name) for ref in refs]
     hints: set[int] = set()
     for bound in (bound for item in case.expect for bound in (item.since, item.until) if bound):
         index = sum(version < Version(bound) for version in versions)
-        hints |= {index - 1, index}
-    return sorted(index for index in hints if 0 <= index < len(refs))
+        hints |= {index - 1, index} & set(range(len(refs)))
+    return hints
 
 
-@dataclass(slots=True)
-class Survey:
-    """Which releases to probe next so that every change is found. No I/O.
+def narrow(rows: StateRows) -> list[tuple[str, int]]:
+    """Return the middle of every gap whose ends differ, with its case."""
+    gaps = ((name, low, high, row) for name, row in rows.items() for low, high in pairwise(sorted(row)))
+    return [(name, (low + high) // 2) for name, low, high, row in gaps if high - low > 1 and row[low] != row[high]]
 
-    Each case is a row of states over the same releases. Two neighbours among the known ones that differ hide a change between
-    them, which halving narrows down. Two that agree may hide a short window. Those are searched where other cases change: a
-    broken release is seldom broken for one case only.
 
-    hints: releases to probe first, by case: the ends of windows that its recipe names. states: by case and release.
-    """
+def explore(rows: StateRows, count: int) -> list[tuple[str, int]]:
+    """Return the releases most likely to show a window that is hidden between two that agree: one in a gap, `count` at most."""
+    weights: dict[int, float] = defaultdict(lambda: _EVERYWHERE)  # of a change between the release and the one before
+    for row in rows.values():
+        for low, high in pairwise(sorted(row)):
+            for index in range(low + 1, high + 1) if row[low] != row[high] else ():
+                weights[index] += 1 / (high - low)
+    best = []
+    for name, row in rows.items():
+        for low, high in pairwise(sorted(row)):
+            if row[low] == row[high] and high - low > 1:
+                scores = [(_chance(weights, low, high, index), -index) for index in range(low + 1, high)]
+                score, index = max(scores)
+                best.append((-score, name, -index))
+    return [(name, index) for _, name, index in sorted(best)[: max(0, count)]]
 
-    size: int
-    hints: Mapping[str, Sequence[int]]
-    states: dict[str, dict[int, Hashable]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for name in self.hints:
-            self.states.setdefault(name, {})
-
-    def add(self, name: str, index: int, state: Hashable) -> None:
-        """Add the state of a case at a release."""
-        self.states[name][index] = state
-
-    def begin(self) -> list[tuple[str, int]]:
-        """The ends of every row and the hints of its recipe."""
-        ends = {0, self.size - 1}
-        wanted = [(name, index) for name, hints in self.hints.items() for index in sorted(ends | set(hints))]
-        return [(name, index) for name, index in wanted if index not in self.states[name]]
-
-    def narrow(self) -> list[tuple[str, int]]:
-        """The middle of every gap whose ends differ."""
-        return [
-            (name, (low + high) // 2)
-            for name, row in self.states.items()
-            for low, high in pairwise(sorted(row))
-            if high - low > 1 and row[low] != row[high]
-        ]
-
-    def explore(self, count: int) -> list[tuple[str, int]]:
-        """The `count` releases most likely to show a window that is hidden between two that agree."""
-        weights = self.weights()
-        scored = sorted(
-            (
-                (-self._chance(weights, low, high, index), name, index)
-                for name, row in self.states.items()
-                for low, high in pairwise(sorted(row))
-                if row[low] == row[high]
-                for index in range(low + 1, high)
-            ),
-        )
-        chosen: list[tuple[str, int]] = []
-        if count <= 0:
-            return chosen
-        for _, name, index in scored:
-            row = self.states[name]
-            low = max(known for known in row if known < index)
-            high = min(known for known in row if known > low)
-            if any(other == name and low < taken < high for other, taken in chosen):
-                continue  # one at a time in a gap: its state moves the next best release
-            chosen.append((name, index))
-            if len(chosen) == count:
-                break
-        return chosen
-
-    def weights(self) -> list[float]:
-        """How likely a change is at each boundary: `weights[i]` is between the releases i - 1 and i."""
-        weights = [_EVERYWHERE] * self.size
-        for row in self.states.values():
-            for low, high in pairwise(sorted(row)):
-                if row[low] != row[high]:
-                    for index in range(low + 1, high + 1):
-                        weights[index] += 1 / (high - low)
-        return weights
-
-    def _chance(self, weights: Sequence[float], low: int, high: int, index: int) -> float:
-        """Relative chance that a window between `low` and `high` covers `index`."""
-        total = 0.0
-        for begin in range(low + 1, index + 1):
-            for end in range(index + 1, high + 1):
-                total += weights[begin] * weights[end] * _SHORTER ** (end - begin - 1)
-        return total
+def _chance(weights: Mapping[int, float], low: int, high: int, index: int) -> float:
+    """Return the relative chance that a window between two releases covers a third one."""
+    return sum(
+        weights[begin] * weights[end] * _SHORTER ** (end - begin - 1)
+        for begin in range(low + 1, index + 1)
+        for end in range(index + 1, high + 1)
+    )

@@ -1,42 +1,53 @@
-"""Bisect a number instead of a failure: memory, artifact size."""
+"""Bisect a number instead of a failure: memory, artifact size, or time, which is measured in turn with both ends."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
 
+from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
-from triage.execution.task import ProbeJob
-from triage.model.case import Case
+from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times
+from triage.execution.timing import Program, Timed, TimedCompile, TimedRun, compile_program, functions_of
+from triage.model.case import Case, RunSpec
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Cause, Compiled, Probe, Untestable
+from triage.model.execution import Stage
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
 _LEAST_RATIO = 1.25  # of the worse end to the better one
 _LEAST_EXACT_RATIO = 1.01  # the same for a number that does not depend on the machine
+_LEAST_SLOWER = 0.05  # the same for times, which are measured in turn
+_CLEAR = 2.0  # a single compile this many times above or below the threshold is on that side, however busy the machine is
+
+Ends = tuple[ToolchainRef, ToolchainRef]  # the good one first
 
 
 def threshold_between(
-    prober: Engine, case: Case, good: ToolchainRef, bad: ToolchainRef, metric: Metric, threshold: float | None = None
+    runner: Engine, case: Case, ends: Ends, metric: Metric, threshold: float | None = None
 ) -> MetricThreshold:
-    """Measure both ends several times. Whether more or less is worse is what they show.
+    """Measure both ends. Whether more or less is worse is what they show.
 
-    threshold: beyond which a revision is bad (default: the geometric mean of both ends).
+    Args:
+        runner: Measures.
+        case: What is compiled.
+        ends: The good and the bad compiler.
+        metric: What is measured.
+        threshold: Beyond which a revision is bad (default: the geometric mean of both ends).
 
     Raises:
         BadInput: An end does not compile, or the numbers of the ends differ too little.
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
-    values: list[float] = []
-    for ref in (good, bad):
-        jobs = ([ProbeJob(case, ref, turn > 0, here=True)] for turn in range(TIMES))
-        probes = [probe for turn in jobs for probe in prober.probe_all(turn, metric.name)]
-        known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
-        if not known:
-            raise no_value(probes[-1], metric)
-        values.append(min(known))
-    low, high = values
+    low, high = (_least_value(runner, case, ref, metric) for ref in ends)
     if high < low:
         metric = replace(metric, lower_is_worse=True)
         low, high = metric.compared(low), metric.compared(high)
@@ -48,23 +59,213 @@ def threshold_between(
     if low < math.inf == high and metric.exact:
         return MetricThreshold(metric, low * 2)
     if low <= 0 or high < least * low:
+        good, bad = (ref.revision.name for ref in ends)
         raise BadInput(
-            f"{metric} is {metric.compared(low):.4g} on {good.revision.name} and {metric.compared(high):.4g} on "
-            f"{bad.revision.name}: they do not differ by a factor of {least}, too little to bisect"
+            f"{metric} is {metric.compared(low):.4g} on {good} and {metric.compared(high):.4g} on {bad}: "
+            f"they do not differ by a factor of {least}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 
 
-def no_value(probe: Probe, metric: Metric) -> BadInput | EnvironmentFailure:
-    """Return the error that says why an end of a bisect has no number."""
-    problem = f"{probe.case.name} has no {metric} on {probe.revision.name}"
-    match probe.outcome:
+def _least_value(runner: Engine, case: Case, ref: ToolchainRef, metric: Metric) -> float:
+    """Measure a number several times and return the least, since a busy machine only adds."""
+    probes = [runner.probe(case, ref, fresh=not metric.exact) for _ in range(1 if metric.exact else TIMES)]
+    known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
+    if known:
+        return min(known)
+    problem = f"{case.name} has no {metric} on {ref.revision.name}"
+    match probes[-1].outcome:
         case Untestable(cause=Cause.ENVIRONMENT | Cause.TOOLCHAIN, reason=reason):
-            return EnvironmentFailure(f"{problem}: {reason}")
+            raise EnvironmentFailure(f"{problem}: {reason}")
         case Untestable(reason=reason):
-            return BadInput(f"{problem}: {reason}")
+            raise BadInput(f"{problem}: {reason}")
         case Compiled():
-            known = sorted({*probe.measured.metrics, Metric.CPU_SECONDS.name, Metric.PEAK_RSS_MB.name})
-            return BadInput(f"{problem}; it has {', '.join(known)}")
+            names = sorted({*probes[-1].measured.metrics, Metric.CPU_SECONDS.name, Metric.PEAK_RSS_MB.name})
+            raise BadInput(f"{problem}; it has {', '.join(names)}")
         case _:
-            return BadInput(f"{problem}: it does not compile there")
+            raise BadInput(f"{problem}: it does not compile there")
+
+
+@contextmanager
+def judged_by_time(
+    runner: Engine,
+    case: Case,
+    ends: Ends,
+    metric: Metric,
+    function: str | None,
+    budget: float,
+    threshold: float | None = None,
+) -> Iterator[Engine]:
+    """Yield a runner for which a case fails that takes longer than halfway from the good end to the bad one.
+
+    Args:
+        runner: Compiles.
+        case: What is measured.
+        ends: The good and the bad compiler.
+        metric: The run time of the compiled program, or the CPU time of its compile.
+        function: The one to run, if there are several.
+        budget: Seconds to measure each candidate for.
+        threshold: Instead of halfway: a ratio to the good end for the run time, seconds for the compile time.
+
+    Raises:
+        BadInput: An end cannot be measured, or the ends differ too little.
+        EnvironmentFailure: The compiler of an end cannot be obtained.
+    """
+    if metric == Metric.CPU_SECONDS:
+        yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold, budget).judge)
+        return
+    with temporary_folder() as folder:
+        programs: dict[object, Program | str] = {}  # a repeated probe compiles nothing
+
+        def timed(case: Case, ref: ToolchainRef) -> Timed | str:
+            key = (case.input, case.flags, ref.revision.name)
+            if key not in programs:
+                programs[key] = compile_program(runner, case, ref, Path(folder, f"{len(programs):04}.out"))
+            program = programs[key]
+            return program if isinstance(program, str) else TimedRun(runner, program, spec)
+
+        spec = _function(functions_of(runner, case, ends[0]), function, case)
+        good, bad = (timed(case, ref) for ref in ends)
+        for ref, end in zip(ends, (good, bad), strict=True):
+            if isinstance(end, str):
+                raise BadInput(f"{case.name} has no run time on {ref.revision.name}: {end}")
+        assert not isinstance(good, str)
+        assert not isinstance(bad, str)
+        judge = TimeJudge(metric, timed, good, bad, threshold or 1 + _LEAST_SLOWER, budget)
+        judge.ratio = threshold or judge.halfway(ends)
+        yield runner.with_threshold(judge.judge)
+
+
+def compile_time_judge(runner: Engine, case: Case, ends: Ends, threshold: float | None, budget: float) -> TimeJudge:
+    """Measure the compile of both ends and return what judges the candidates between them; see `judged_by_time`.
+
+    A compile far from the threshold is made once, others are repeated in turn with both ends.
+    """
+    low, high = (max(_least_value(runner, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6) for ref in ends)
+    good, bad = (TimedCompile(runner, case, ref) for ref in ends)
+    judge = TimeJudge(Metric.CPU_SECONDS, partial(TimedCompile, runner), good, bad, 1 + _LEAST_SLOWER, budget)
+    if threshold is None:
+        threshold = low * (math.sqrt(high / low) if high > low * _CLEAR**2 else judge.halfway(ends))
+    judge.ratio, judge.threshold = threshold / low, threshold
+    return judge
+
+
+def _function(specs: Sequence[RunSpec] | str, name: str | None, case: Case) -> RunSpec:
+    if isinstance(specs, str):
+        raise BadInput(f"{case.name} has no run time: {specs}")
+    fitting = [spec for spec in specs if name in (None, spec.label)]
+    if len(fitting) != 1:
+        raise BadInput(f"choose the function to bisect with --function: {', '.join(spec.label for spec in specs)}")
+    return fitting[0]
+
+
+def slower_kernel(runner: Engine, case: Case, ends: Ends, budget: float) -> str | None:
+    """Return the kernel that lost most time from the good end to the bad one; None if none did or their numbers differ.
+
+    budget: seconds to measure for.
+    """
+    better, worse = rows = [Configuration(case, ref) for ref in ends]
+    result = Benchmark(rows, better, _LEAST_SLOWER).measure(runner, budget, dispatch="")
+    lost: dict[str, float] = {}
+    for series in result.rows(worse):
+        before = result.of(better, series.function)
+        if series.comparison and series.comparison.pace is Pace.SLOWER and before and before.median and series.median:
+            lost[series.function] = series.median - before.median
+    return max(lost, key=lambda name: lost[name], default=None)
+
+
+@dataclass
+class TimeJudge:
+    """Calls a candidate slow that takes more than `ratio` times as long as the good end."""
+
+    metric: Metric
+    timed: Callable[[Case, ToolchainRef], Timed | str]
+    """Prepares a candidate."""
+    good: Timed
+    bad: Timed
+    ratio: float
+    budget: float
+    """Seconds for each probe."""
+    threshold: float | None = None
+    """In seconds, if a single sample far from it is enough."""
+
+    @property
+    def noun(self) -> str:
+        return "run" if self.metric == Metric.RUN_SECONDS else "compile"
+
+    def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
+        """Measure a candidate now. It is untestable if its interval, or that of the bad end, reaches the threshold."""
+        if not isinstance(probe.outcome, Compiled):
+            return probe
+        probe = replace(probe, cached=False)
+        timed = self.timed(probe.case, ref)
+        if isinstance(timed, str):
+            return replace(probe, outcome=Untestable(Cause.TARGET, f"no {self.noun} time: {timed}"))
+        if self.threshold is not None:
+            sample = timed.sample()
+            if isinstance(sample, str):
+                return replace(probe, outcome=Untestable(Cause.NOISE, f"no {self.noun} time: {sample}"))
+            seconds = sample.seconds
+            if not self.threshold / _CLEAR < seconds < self.threshold * _CLEAR:
+                single = replace(probe, measured=replace(probe.measured, cpu_seconds=seconds))
+                return MetricThreshold(self.metric, self.threshold).read(single, lambda: single)
+        measured = self.measure(timed)
+        if isinstance(measured, str):
+            return replace(probe, outcome=Untestable(Cause.NOISE, measured))
+        times, compared = measured
+        metrics = {
+            **probe.measured.metrics,
+            "time_ratio": compared.ratio,
+            "time_ratio_low": compared.low,
+            "time_ratio_high": compared.high,
+        }
+        if self.metric == Metric.RUN_SECONDS:
+            metrics |= {"run_ms": 1000 * median(times), "run_ms_least": 1000 * min(times), "run_ms_most": 1000 * max(times)}
+        probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
+        if compared.high < self.ratio:
+            return probe
+        ratios = {"ratio": compared.ratio, "low": compared.low, "high": compared.high, "threshold": self.ratio}
+        details = {"milliseconds": f"{1000 * median(times):.4g}", **{name: f"{value:.3f}" for name, value in ratios.items()}}
+        headline = f"a {self.noun} takes {compared} times as long as on the good end, more than {self.ratio:.2f}"
+        stage = Stage.BENCHMARK if self.metric == Metric.RUN_SECONDS else Stage.COMPILE
+        failure = Failure("metric", "metric", f"metric:{self.metric}", headline, details=details, stage=stage)
+        return replace(probe, outcome=Failed(failure))
+
+    def measure(self, timed: Timed) -> tuple[list[float], Comparison] | str:
+        """Measure a candidate in turn with both ends until it is clear on which side it is.
+
+        Returns:
+            Its times and how it compares with the good end; the reason if it is on no side.
+        """
+        end = time.monotonic() + self.budget
+        contenders = [self.good, self.bad, *(() if timed in (self.good, self.bad) else (timed,))]
+        samples: list[list[float]] = [[] for _ in contenders]
+        good, bad, new = samples[0], samples[1], samples[contenders.index(timed)]
+        compared: Comparison | None = None
+        ends: Comparison | None = None
+        for number in range(LOOKS[-1] + 1):
+            if time.monotonic() > end and number > LOOKS[0]:
+                break
+            order = range(len(contenders)) if number % 2 else reversed(range(len(contenders)))
+            for index in order:
+                sample = contenders[index].sample()
+                if isinstance(sample, str):
+                    return f"no {self.noun} time: {sample}"
+                samples[index] += [sample.seconds] if number else []  # the first round warms up
+            if number in LOOKS:
+                compared, ends = compare_times(good, new, 0.0), compare_times(good, bad, 0.0)
+                apart = compared is not None and ends is not None and ends.low > self.ratio
+                if compared and apart and (compared.low > self.ratio or compared.high < self.ratio):
+                    return new, compared
+        if compared is None or ends is None:
+            return f"its {self.noun}s ended without times"
+        if ends.low <= self.ratio:
+            return f"the bad end takes {ends} times as long as the good end: not clearly more than {self.ratio:.2f}"
+        return f"a {self.noun} takes {compared} times as long as on the good end: not clearly on one side of {self.ratio:.2f}"
+
+    def halfway(self, ends: Ends) -> float:
+        """Measure both ends and return the geometric mean of their times, as a ratio. BadInput if they differ too little."""
+        measured = self.measure(self.bad)
+        if isinstance(measured, str):
+            raise BadInput(f"{ends[1].revision.name} and {ends[0].revision.name} differ too little: {measured}")
+        return math.sqrt(measured[1].ratio)

@@ -44,7 +44,7 @@ def attribute(
     from triage.attribute.divergence import Depth
     from triage.attribute.divergence import attribute as compare
     from triage.attribute.result import ComparisonResult
-    from triage.bisect.slower import judged_by_time, slower_kernel
+    from triage.bisect.metric import judged_by_time, slower_kernel
     from triage.git_history import Repository
 
     case = chosen.load()

@@ -209,9 +209,8 @@ def _measuring(
     request: BisectRequest, before: str | None, after: str | None, text: str, threshold: float | None
 ) -> Iterator[BisectRequest]:
     """Yield the request with a runner for which a number beyond the threshold is a failure. text: NAME[:FUNCTION]."""
-    from triage.bisect.metric import threshold_between
+    from triage.bisect.metric import judged_by_time, threshold_between
     from triage.bisect.plan import compilers_at
-    from triage.bisect.slower import judged_by_time
 
     if before is None or after is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
@@ -219,11 +218,11 @@ def _measuring(
     metric = Metric(name)
     if function and metric != Metric.RUN_SECONDS:
         raise BadInput(f"--metric {text}: only run_seconds takes a function")
-    better, worse = _in_order(request.kind, *compilers_at(request, before, after))
+    ends = _in_order(request.kind, *compilers_at(request, before, after))
     runner, case = request.runner, request.case
     if metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS):
-        with judged_by_time(runner, case, (better, worse), metric, function or None, SECONDS, threshold) as judging:
+        with judged_by_time(runner, case, ends, metric, function or None, SECONDS, threshold) as judging:
             yield replace(request, runner=judging)
     else:
-        limit = threshold_between(runner, case, better, worse, metric, threshold)
+        limit = threshold_between(runner, case, ends, metric, threshold)
         yield replace(request, runner=runner.with_threshold(limit))

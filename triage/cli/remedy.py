@@ -46,7 +46,7 @@ def remedy(
 
     - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds --budget 30`
     """
-    from triage.bisect.slower import judged_by_time
+    from triage.bisect.metric import judged_by_time
     from triage.remedy.result import Remedies
     from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
     from triage.report.remedy import planned_lines, remedy_document

@@ -77,7 +77,7 @@ class OriginFinder:
 
         budget: seconds to measure each candidate for. A candidate whose interval reaches the threshold is never named.
         """
-        from triage.bisect.slower import judged_by_time
+        from triage.bisect.metric import judged_by_time
 
         metric = Metric.CPU_SECONDS if function is None else Metric.RUN_SECONDS
         reason = self.between.problem
