@@ -151,7 +151,7 @@ def test_a_reduction_pass_is_a_module_and_one_line(package: Path, tmp_path: Path
     )
     add_line(
         frontends / "text.py",
-        "from triage.reduce.frontends.case_settings",
+        "from triage.reduce.engine import Frontend",
         "from triage.reduce.frontends.last_line import drop_last_line",
     )
     code = (

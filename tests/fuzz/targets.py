@@ -32,7 +32,7 @@ from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader, read_printed
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
-from triage.reduce.frontends.onnx import ONNX, OnnxDocument, cut
+from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
@@ -94,7 +94,7 @@ def mlir(data: bytes, folder: Path) -> None:
 
 def onnx_model(data: bytes, folder: Path) -> None:
     for document in ONNX.open(_file(data, folder, "model.onnx")):
-        assert isinstance(document, OnnxDocument)
+        assert isinstance(document, OnnxProgram)
         if document.valid() is not None:
             cut(document, range(len(document.model.graph.node) // 2))
 

@@ -12,7 +12,7 @@ from triage.compilers.iree.lint import IreeLinter
 from triage.mlir import rewrite
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader, read_printed
-from triage.reduce.frontends.mlir.document import MlirDocument, copy_module
+from triage.reduce.frontends.mlir_program import MlirProgram, copy_module
 
 DEEP = 100_000
 TEXTS = [text for opening, closing in ("()", "[]", "{}", "<>") for text in (opening * DEEP, opening * DEEP + closing * DEEP)]
@@ -38,7 +38,7 @@ def read(text: str, folder: Path) -> None:
     dump.feed(b"// -----// IR Dump After CSE (cse) //----- //\n" + text.encode())
     module = parse_module(text)
     copy, _ = copy_module(module)
-    document = MlirDocument(copy, None)
+    document = MlirProgram(copy, None)
     assert document.text == print_module(module)
     assert document.operation_at(3)
     IreeLinter().check(module, [], "rocm", "gfx942")

@@ -127,11 +127,11 @@ class LuckyTest(InterestingnessTest):
 
     def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
         for one in candidates:
-            content = one.document.valid()
+            content = one.program.valid()
             words = repr((content, one.case.spec, self.luck)).encode()
             if content is not None and sha256(words).digest()[0] < self.share:
                 return one
         return None
 
     def is_valid(self, candidate: Candidate) -> bool:
-        return candidate.document.valid() is not None
+        return candidate.program.valid() is not None

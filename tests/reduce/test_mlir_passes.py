@@ -12,18 +12,18 @@ from tests.reduce.made import LuckyTest
 from tests.reduce.test_search import CASE
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
-from triage.reduce.frontends.mlir.document import Checker, MlirDocument
-from triage.reduce.frontends.mlir.frontend import mlir_frontend
+from triage.reduce.frontends.mlir import mlir_frontend
+from triage.reduce.frontends.mlir_program import Checker, MlirProgram
 from triage.reduce.program import Candidate
 
 pytestmark = pytest.mark.real
 OLD = "3.3.0"
 
 
-def document(reader: Reader, text: str) -> MlirDocument:
+def document(reader: Reader, text: str) -> MlirProgram:
     generic = reader.valid(text)
     assert generic is not None
-    return MlirDocument(parse_module(generic), Checker(reader))
+    return MlirProgram(parse_module(generic), Checker(reader))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -39,6 +39,6 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
     draft = Candidate(document(reader, text), CASE)
     for step in (frontend.approach(line), *frontend.passes, *frontend.final_passes):
         made = step(draft, test)
-        assert made.document.valid() is not None, step
-        assert made.document.size <= draft.document.size, step
+        assert made.program.valid() is not None, step
+        assert made.program.size <= draft.program.size, step
         draft = made

@@ -16,7 +16,7 @@ from triage.model.case import Case, InputKind
 from triage.model.outcome import Compiled, Failed, Failure, Measured, Outcome, Probe
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
-from triage.reduce.frontends.text import TextDocument
+from triage.reduce.frontends.text import TextProgram
 from triage.reduce.interestingness import Oracle
 from triage.reduce.program import Candidate
 
@@ -40,13 +40,13 @@ class FakeProber:
         return Probe(case, Revision("1"), "1", outcome, Measured(seconds=1.0), cached=False)
 
 
-class LinesDocument(TextDocument):
+class LinesProgram(TextProgram):
     def operation_at(self, line: int) -> str | None:
         return self.lines[line - 1]
 
 
 def draft(lines: list[str]) -> Candidate:
-    return Candidate(LinesDocument(lines, InputKind.OTHER, "other"), CASE)
+    return Candidate(LinesProgram(lines, InputKind.OTHER, "other"), CASE)
 
 
 def oracle(folder: Path, failure: Failure = WANTED) -> Oracle:

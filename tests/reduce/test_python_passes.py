@@ -17,7 +17,7 @@ from triage.compilers.base import kernel_of
 from triage.model.case import Case
 from triage.reduce.frontends.python import python_frontend
 from triage.reduce.frontends.syntax_tree import (
-    PythonDocument,
+    PythonProgram,
     kernel_function,
     parameters,
     parse_program,
@@ -33,14 +33,14 @@ KERNELS = [
 ]
 
 
-def run_all(case: Case, document: PythonDocument, luck: int) -> Candidate:
+def run_all(case: Case, document: PythonProgram, luck: int) -> Candidate:
     test, frontend = LuckyTest(luck, share=90), python_frontend(case)
     made = Candidate(document, case)
     for step in (*frontend.passes, *frontend.final_passes):
         before, made = made, step(made, test)
-        assert made.document.valid() is not None, step
+        assert made.program.valid() is not None, step
         # An opened loop's variable gets its first value, which is one statement for another.
-        assert made.document.size <= before.document.size, step
+        assert made.program.size <= before.program.size, step
     return made
 
 
@@ -51,7 +51,7 @@ def test_every_pass_returns_a_valid_program(name: str, luck: int) -> None:
     """Programs that nobody wrote for this test: modules of Python's library."""
     tree = parse_program((Path(ast.__file__).parent / name).read_bytes())
     assert tree is not None
-    run_all(CASE, PythonDocument(tree), luck)
+    run_all(CASE, PythonProgram(tree), luck)
 
 
 @settings(max_examples=3, deadline=None)
@@ -60,7 +60,7 @@ def test_every_pass_returns_a_valid_program(name: str, luck: int) -> None:
 def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck: int) -> None:
     tree = parse_program(case.input.path.read_bytes())
     assert tree is not None
-    made = run_all(case, PythonDocument(tree), luck)
+    made = run_all(case, PythonProgram(tree), luck)
     function, how = kernel_function(made), kernel_of(made.case)
     assert function is not None
     assert how is not None
@@ -90,4 +90,4 @@ def test_reads_of_undefined_names_are_found(text: str, found: list[str]) -> None
 def test_code_that_python_rejects_is_invalid() -> None:
     assert parse_program(b"break\n") is None
     assert parse_program(f"def f(a):\n    return a{' + a' * 5000}\n".encode()) is None  # too deep to follow
-    assert PythonDocument(ast.Module([ast.Return(None)], [])).valid() is None
+    assert PythonProgram(ast.Module([ast.Return(None)], [])).valid() is None

@@ -14,9 +14,9 @@ from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.frontends.mlir.document import Checker, MlirDocument, cut, name_arguments, pieces
-from triage.reduce.program import Candidate, Document
-from triage.reduce.run_values import ArgumentValues
+from triage.reduce.frontends.mlir_program import Checker, MlirProgram, cut, name_arguments, pieces
+from triage.reduce.program import Candidate, Reducible
+from triage.reduce.runs import ArgumentValues
 
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>, sym_name = "f"}> ({
@@ -33,12 +33,12 @@ PROGRAM = """"builtin.module"() ({
 def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) -> None:
     values = ArgumentValues(tmp_path)
     checker: Any = Checker(None)  # type: ignore[arg-type]
-    document = MlirDocument(parse_module(PROGRAM), checker)
+    document = MlirProgram(parse_module(PROGRAM), checker)
     name_arguments(document.module)
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
     draft = values.start(Candidate(document, replace(CASE, run=run)))
 
-    def inputs_of(document: Document) -> tuple[str, ...]:
+    def inputs_of(document: Reducible) -> tuple[str, ...]:
         assert draft
         bound = values.bound(Candidate(document, draft.case))
         assert bound
@@ -47,13 +47,14 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
 
     assert inputs_of(document) == run.inputs
     [function] = document.module.functions()
-    last = cut(document.module, function, pieces(function)[2:])  # reads the second and the first result
-    middle = cut(document.module, function, pieces(function)[1:2])  # reads the first result and the second argument
+    assert draft
+    last = cut(draft, function, pieces(function)[2:])  # reads the second and the first result
+    middle = cut(draft, function, pieces(function)[1:2])  # reads the first result and the second argument
     assert last
     assert middle
     made = "4x2xf32=-1 0 1 2 -1 0 1 2"
-    assert inputs_of(MlirDocument(last, checker)) == (made, made)
-    assert inputs_of(MlirDocument(middle, checker)) == ("4x2xf32=9", made)
+    assert inputs_of(last.program) == (made, made)
+    assert inputs_of(middle.program) == ("4x2xf32=9", made)
 
 
 def wrong(**details: object) -> Failure:

@@ -11,7 +11,7 @@ from tests.bisect.letters import case_named
 from tests.execution.damage import do, each_damage
 from triage.compilers.base import KernelSpec
 from triage.model.case import Case, Flag, Target
-from triage.reduce.frontends.text import TextDocument
+from triage.reduce.frontends.text import TextProgram
 from triage.reduce.program import Candidate
 from triage.reduce.result import ReductionFolder
 
@@ -29,7 +29,7 @@ def case() -> Case:
 @pytest.fixture
 def folder(case: Case, tmp_path: Path) -> ReductionFolder:
     folder = ReductionFolder(tmp_path, "key")
-    folder.save(Candidate(TextDocument(["x"], case.input.kind, "py"), replace(case, **CHANGED)))
+    folder.save(Candidate(TextProgram(["x"], case.input.kind, "py"), replace(case, **CHANGED)))
     return folder
 
 

@@ -19,7 +19,7 @@ from triage.model.errors import Interrupted
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.reduce.engine import minimise, reduce
-from triage.reduce.frontends.text import TextDocument
+from triage.reduce.frontends.text import TextProgram
 from triage.reduce.interestingness import InterestingnessTest, Oracle
 from triage.reduce.program import Candidate
 
@@ -27,12 +27,12 @@ CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), T
 
 
 def draft(items: Sequence[object]) -> Candidate:
-    return Candidate(TextDocument([str(item) for item in items], InputKind.OTHER, "other"), CASE)
+    return Candidate(TextProgram([str(item) for item in items], InputKind.OTHER, "other"), CASE)
 
 
 def left_in(candidate: Candidate) -> list[int]:
-    assert isinstance(candidate.document, TextDocument)
-    return sorted(map(int, candidate.document.lines))
+    assert isinstance(candidate.program, TextProgram)
+    return sorted(map(int, candidate.program.lines))
 
 
 class ContainsTest(InterestingnessTest):
@@ -45,8 +45,8 @@ class ContainsTest(InterestingnessTest):
     def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
         for candidate in candidates:
             self.asked += 1
-            assert isinstance(candidate.document, TextDocument)
-            if self.wanted <= set(candidate.document.lines):
+            assert isinstance(candidate.program, TextProgram)
+            if self.wanted <= set(candidate.program.lines):
                 return candidate
         return None
 
@@ -71,7 +71,7 @@ class FakeOracle(Oracle):
         self.good, self.calls, self.cached, self.answer = None, 0, 0, answer
 
     def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
-        return self.answer(int(candidate.document.content), cancelled)
+        return self.answer(int(candidate.program.content), cancelled)
 
 
 def first(answer: Callable[[int, threading.Event], bool], count: int, jobs: int = 2) -> int | None:
@@ -82,7 +82,7 @@ def first(answer: Callable[[int, threading.Event], bool], count: int, jobs: int 
         found = test.first(draft([number]) for number in range(count))
     finally:
         test.close()
-    return None if found is None else int(found.document.content)
+    return None if found is None else int(found.program.content)
 
 
 @given(st.lists(st.booleans(), max_size=12), st.integers(1, 4), st.randoms(use_true_random=False))

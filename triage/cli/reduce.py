@@ -25,10 +25,11 @@ from triage.cli.options import (
 )
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
+from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import Replay, Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
 from triage.reduce.reproducer import reproducer_of
-from triage.reduce.workflow import ReductionRequest, reduce_case
+from triage.reduce.workflow import reduce_case
 from triage.report.formats import write_report
 from triage.report.reproducer import folder_for, reduction_document, write_reproducer
 from triage.report.tables import forecast_document, replay_document

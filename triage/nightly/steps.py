@@ -24,9 +24,10 @@ from triage.model.outcome import Compiled, Failed, Failure, Outcome
 from triage.nightly.origin import Ends, OriginFinder
 from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, IssueDraft
 from triage.nightly.run import NightRun
+from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import RECORD, open_reproducers, replay
 from triage.reduce.reproducer import Reproducer, reproducer_of, slug
-from triage.reduce.workflow import ReductionRequest, reduce_case
+from triage.reduce.workflow import reduce_case
 from triage.remedy.workflow import RemedyRequest, find_remedies
 
 _REMEDIES_TRIED = 60  # candidates for one case

@@ -1,4 +1,4 @@
-"""The failure that a reduction keeps, as it is on both toolchains before anything is changed."""
+"""What to reduce, and the failure that a reduction keeps, as it is on both toolchains before anything is changed."""
 
 from __future__ import annotations
 
@@ -7,19 +7,40 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from triage.execution.engine import Engine
-from triage.execution.judge import Match, rules_of
+from triage.execution.judge import Match, rules_of, same_signature, same_wrong_result
 from triage.execution.task import Naming
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.result import Reduction
+from triage.toolchains.registry import ToolchainRef
 
 _MEASURE = 8  # compiles of a flaky failure, to measure how often it occurs
 _SURE = 0.99  # probability that a candidate which fails at that rate is seen to fail
 _MOST = 12  # compiles of one candidate
 _DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))  # families that are compiled twice
-_LEAST = 1.2  # smallest growth worth reducing
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionRequest:
+    """What to reduce."""
+
+    case: Case
+    bad: ToolchainRef
+    good: ToolchainRef | None
+    match: Callable[[Failure], Match]
+    """Makes the comparison of failures from the one that is found."""
+    repeats: int | None = None
+    """Compiles of a candidate before it counts as passing (default: by how often the case fails)."""
+    resume: bool = False
+    changed: bool = False
+    """The case fails on the good toolchain too, in another way, as candidates may."""
+
+    def same_as(self, failure: Failure) -> Match:
+        """Return the comparison with a failure. The signature of a wrong result has the result's index, which may change."""
+        is_wrong = self.match is same_signature and failure.failure_class == "wrong-result"
+        return same_wrong_result(failure) if is_wrong else self.match(failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,51 +73,33 @@ class Baseline:
         return isinstance(outcome, Compiled)
 
 
-def baseline(
-    runner: Engine,
-    case: Case,
-    bad: Toolchain,
-    good: Toolchain | None,
-    match: Callable[[Failure], Match],
-    repeats: int | None,
-    *,
-    changed: bool = False,
-) -> Baseline | Reduction:
-    """Compile the case on both toolchains, or take the cached results.
+def baseline(runner: Engine, request: ReductionRequest, bad: Toolchain, good: Toolchain | None) -> Baseline | Reduction:
+    """Compile the case on both toolchains, or take the cached results. Returns why there is nothing to reduce otherwise."""
 
-    match: makes the comparison from the failure found. repeats: None to choose it by how often the case fails. changed: the
-    good toolchain may fail in another way.
-    """
-
-    def probe(case: Case) -> tuple[Probe, ...]:
-        with runner.threads(2) as pool:
-            asked = [pool.submit(first_probe, case, toolchain) for toolchain in (bad, good) if toolchain]
-            return tuple(answer.result() for answer in asked)
-
-    def first_probe(case: Case, toolchain: Toolchain) -> Probe:
+    def probe(case: Case, toolchain: Toolchain) -> Probe:
         return runner.known_on(case, toolchain) or runner.trial(case, toolchain, Naming.NEVER)
 
+    def probe_both(case: Case) -> tuple[Probe, ...]:
+        with runner.threads(2) as pool:
+            asked = [pool.submit(probe, case, toolchain) for toolchain in (bad, good) if toolchain]
+            return tuple(answer.result() for answer in asked)
+
+    case = request.case
     task = runner.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
-        probes = probe(case)
+        probes = probe_both(case)
         outcome = probes[0].outcome
         if case.run and isinstance(outcome, Failed) and outcome.failure.stage is Stage.COMPILE:
             case = replace(case, run=None)  # what the good toolchain computes does not matter
-            probes = probe(case)
-        same = match(outcome.failure) if changed and isinstance(outcome, Failed) else None
-        if why := _unusable(probes, bad, good, same):
-            return why
-        start = _of_failure(runner, case, bad, match, repeats, probes)
-        return start if isinstance(start, Reduction) else replace(start, changed=changed)
+            probes = probe_both(case)
+        return _unusable(request, probes) or _of_failure(runner, replace(request, case=case), bad, probes)
     finally:
         task.finish()
 
 
-def _unusable(probes: tuple[Probe, ...], bad: Toolchain, good: Toolchain | None, same: Match | None) -> Reduction | None:
-    """Return why the pair is not a start for a reduction, or None when the bad toolchain fails and the good one compiles, or
-    fails without being the `same`.
-    """
-    case, name = probes[0].case, bad.revision.name
+def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction | None:
+    """Return why the pair is not a start for a reduction, if it is not one."""
+    case, name = probes[0].case, probes[0].revision.name
     match probes[0].outcome:
         case Compiled():
             does = "computes what it must" if case.run else "compiles"
@@ -106,30 +109,25 @@ def _unusable(probes: tuple[Probe, ...], bad: Toolchain, good: Toolchain | None,
         case Failed(failure=Failure(stage=Stage.IMPORT)):
             why = f"the importer of {name} fails before the compiler runs; only programs that are imported can be reduced"
             return Reduction(case, why, probes=probes)
-    if good is None:
-        return None
-    name = good.revision.name
-    match probes[1].outcome:
-        case Failed(failure=failure) if same is None or same(failure):
-            does = "compute the right result" if case.run else "compile"
-            why = f"expected {name} to {does}, but it fails: {failure.failure_class}; pass --good with another version"
-            return Reduction(case, why, probes=probes)
-        case Untestable(reason=reason):
-            return Reduction(case, f"untestable on {name}, the --good version: {reason}", probes=probes)
+        case Failed(failure=bad_failure):
+            for probe in probes[1:]:
+                name = probe.revision.name
+                match probe.outcome:
+                    case Failed(failure=failure) if not request.changed or request.same_as(bad_failure)(failure):
+                        does = "compute the right result" if case.run else "compile"
+                        what = f"expected {name} to {does}, but it fails: {failure.failure_class}"
+                        return Reduction(case, f"{what}; pass --good with another version", probes=probes)
+                    case Untestable(reason=reason):
+                        return Reduction(case, f"untestable on {name}, the --good version: {reason}", probes=probes)
     return None
 
 
-def _of_failure(
-    runner: Engine,
-    case: Case,
-    bad: Toolchain,
-    match: Callable[[Failure], Match],
-    repeats: int | None,
-    probes: tuple[Probe, ...],
-) -> Baseline | Reduction:
+def _of_failure(runner: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]) -> Baseline | Reduction:
     """Return the failure as trials see it, because candidates are compared with it. A doubtful one is compiled again."""
-    assert isinstance(probes[0].outcome, Failed)
-    failure, flaky, seconds = probes[0].outcome.failure, probes[0].outcome.flaky, probes[0].measured.seconds
+    case, outcome, seconds = request.case, probes[0].outcome, probes[0].measured.seconds
+    assert isinstance(outcome, Failed)
+    failure, flaky = outcome.failure, outcome.flaky
+    is_doubted = failure.family in _DOUBTED
     named = failure.family == "crash" or rules_of(case).needs_pass(failure)
     naming = Naming.AT_ONCE if named else Naming.NEVER
     again: list[Probe] = []
@@ -139,24 +137,24 @@ def _of_failure(
         outcome = again[-1].outcome
         return isinstance(outcome, Failed) and same(outcome.failure)
 
-    if named or failure.family in _DOUBTED:
+    if named or is_doubted:
         flaky = not fails_again(0, lambda _: True) or flaky
         seconds = again[0].measured.seconds
         if isinstance(again[0].outcome, Failed):
             failure = again[0].outcome.failure
-    same = match(failure)
-    if failure.family in _DOUBTED:
+    same = request.same_as(failure)
+    if is_doubted:
         flaky = not fails_again(1, same) or flaky
+    repeats, notes = request.repeats or 1, list[str]()
     if flaky and failure.stage in (Stage.RUN, Stage.COMPARE):
         return Reduction(case, f"runs of one compiled program on {bad.revision.name} end differently", probes=(*probes, *again))
-    if not flaky:
-        return Baseline(failure, same, naming, seconds, repeats or 1, probes, tuple(again))
-    seen = sum([fails_again(attempt, same) for attempt in range(_MEASURE)])
-    if not seen:
-        why = f"it failed once on {bad.revision.name} and in none of {_MEASURE} further compiles"
-        return Reduction(case, why, probes=(*probes, *again[-_MEASURE:]))
-    rate = seen / _MEASURE
-    needed = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
-    note = f"it fails in {seen} of {_MEASURE} compiles; a program counts as passing after {repeats or needed}"
-    seconds = max(probe.measured.seconds for probe in again[-_MEASURE:])
-    return Baseline(failure, same, naming, seconds, repeats or needed, probes, tuple(again), notes=(note,))
+    if flaky:
+        rate = sum([fails_again(attempt, same) for attempt in range(_MEASURE)]) / _MEASURE
+        if not rate:
+            why = f"it failed once on {bad.revision.name} and in none of {_MEASURE} further compiles"
+            return Reduction(case, why, probes=(*probes, *again[-_MEASURE:]))
+        needed = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
+        repeats = request.repeats or needed
+        notes.append(f"it fails in {rate * _MEASURE:.0f} of {_MEASURE} compiles; a program counts as passing after {repeats}")
+        seconds = max(probe.measured.seconds for probe in again[-_MEASURE:])
+    return Baseline(failure, same, naming, seconds, repeats, probes, tuple(again), tuple(notes), request.changed)

@@ -1,7 +1,8 @@
 """The search for a smaller program. The key insight: a pass only proposes candidates, and one test decides for all of them.
 
 A pass is a function that makes a candidate smaller by asking the test. `reduce` runs passes until none of them helps. Passes
-are built on two searches: `minimise` (drop as many items as possible) and `greedily` (apply one change after another).
+are built on two searches: `minimise` (drop as many items as possible) and `greedily` (apply one change after another). The
+passes here change the settings of a case, which programs of all forms have.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TypeVar
 
+from triage.compilers.base import kernel_of
+from triage.model.case import Flag
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Document
+from triage.reduce.program import Candidate, Reducible
 
 T = TypeVar("T")
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped
@@ -29,7 +32,7 @@ Pass = Callable[[Candidate, InterestingnessTest], Candidate]
 class Frontend:
     """How programs of one form are read, and the passes that make them smaller."""
 
-    open: Callable[[Path], Iterable[Document]]
+    open: Callable[[Path], Iterable[Reducible]]
     """Yields the programs to start from, the cheapest first, each read on demand; nothing for an unreadable file."""
     passes: Sequence[Pass]
     """Run in this order until none of them makes the program smaller."""
@@ -73,7 +76,7 @@ def run_pass(candidate: Candidate, is_interesting: InterestingnessTest, step: Pa
 
 def _measures(candidate: Candidate) -> tuple[object, ...]:
     case = candidate.case
-    return candidate.document.size, len(candidate.document.content), len(case.flags), case.spec
+    return candidate.program.size, len(candidate.program.content), len(case.flags), case.spec
 
 
 def minimise(
@@ -87,9 +90,9 @@ def minimise(
 ) -> Candidate:
     """Drop items until the rest is one-minimal: all of them, then halves, quarters, ... single ones (ddmin's complements).
 
-    build: makes the candidate that keeps the given items, or None. whole: start by dropping all items at once. kind_of: groups
-    equal items. Whole groups are dropped first, and after three chunks of equal kinds could not be dropped the remaining ones
-    are skipped: a chain that must be long has hundreds of equal links.
+    `build` makes the candidate that keeps the given items. With `whole`, all items are dropped at once first. `kind_of` groups
+    equal items: whole groups are dropped first, and after three chunks of equal kinds could not be dropped the remaining ones
+    are skipped, because a chain that must be long has hundreds of equal links.
 
     Returns the candidate of the items left, the candidate itself when nothing was dropped.
     """
@@ -101,11 +104,11 @@ def minimise(
     left = list(items)
     if whole and left and (smaller := interesting([])) is not None:
         return smaller
-    if kind_of:
-        for kind in [kind for kind, count in Counter(map(kind_of, left)).items() if count > 1]:
-            kept = [item for item in left if kind_of(item) != kind]
-            if kept and (smaller := interesting(kept)) is not None:
-                left, candidate = kept, smaller
+    kinds = Counter(map(kind_of, left)) if kind_of else Counter[Hashable]()
+    for kind in (kind for kind, count in kinds.items() if count > 1):
+        kept = [item for item in left if kind_of and kind_of(item) != kind]
+        if kept and (smaller := interesting(kept)) is not None:
+            left, candidate = kept, smaller
     chunk = (len(left) + 1) // 2
     while left:
         before = len(left)
@@ -127,52 +130,81 @@ def _drop_chunks(
     """Go along the items once and drop each chunk that can be dropped."""
     best, position = None, 0
     refused: Counter[Hashable] = Counter()
-    while position < len(left):
-        tried: list[tuple[Candidate, int, Hashable]] = []
+    tried: list[tuple[Candidate, int, Hashable]] = []
 
-        def candidates(
-            left: list[T] = left, position: int = position, tried: list[tuple[Candidate, int, Hashable]] = tried
-        ) -> Iterator[Candidate]:
-            for start in range(position, len(left), chunk):
-                kinds = tuple(map(kind_of, left[start : start + chunk])) if kind_of else None
-                if kind_of and refused[kinds] >= _ENOUGH:
-                    continue
-                candidate = build([*left[:start], *left[start + chunk :]])
-                if candidate is not None:
-                    refused[kinds] += 1  # until the answer is known
-                    tried.append((candidate, start, kinds))
-                    yield candidate
+    def candidates() -> Iterator[Candidate]:
+        for start in range(position, len(left), chunk):
+            kinds = tuple(map(kind_of, left[start : start + chunk])) if kind_of else None
+            if kind_of and refused[kinds] >= _ENOUGH:
+                continue
+            candidate = build([*left[:start], *left[start + chunk :]])
+            if candidate is not None:
+                refused[kinds] += 1  # until the answer is known
+                tried.append((candidate, start, kinds))
+                yield candidate
 
-        found = test.first(candidates())
-        if found is None:
-            break
+    while (found := test.first(candidates())) is not None:
         position, kinds = next((start, kinds) for candidate, start, kinds in tried if candidate is found)
         refused[kinds] = 0
         left, best = [*left[:position], *left[position + chunk :]], found
+        tried.clear()
     return left, best
 
 
 def greedily(changes: Callable[[Candidate], Iterable[Candidate]]) -> Pass:
     """Make a pass that applies one interesting change after another until none is left.
 
-    changes: yields all changed candidates in a stable order, so that after a change the search continues at its position.
+    `changes` yields all changed candidates in a stable order, so that after a change the search continues at its position.
     """
 
     @wraps(changes)
     def run(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-        position = 0
-        while True:
-            offered: list[tuple[int, Candidate]] = []
+        position, tried = 0, list[tuple[int, Candidate]]()
 
-            def candidates(base: Candidate, start: int, offered: list[tuple[int, Candidate]]) -> Iterator[Candidate]:
-                for number, changed in enumerate(changes(base)):
-                    if number >= start and (changed.document.content, changed.case) != (base.document.content, base.case):
-                        offered.append((number, changed))
-                        yield changed
+        def candidates() -> Iterator[Candidate]:
+            for number, changed in enumerate(changes(candidate)):
+                is_new = (changed.program.content, changed.case) != (candidate.program.content, candidate.case)
+                if number >= position and is_new:
+                    tried.append((number, changed))
+                    yield changed
 
-            found = test.first(candidates(candidate, position, offered))
-            if found is None:
-                return candidate
-            candidate, position = found, next(number for number, changed in offered if changed is found)
+        while (found := test.first(candidates())) is not None:
+            candidate, position = found, next(number for number, changed in tried if changed is found)
+            tried.clear()
+        return candidate
 
     return run
+
+
+def drop_flags(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Drop the flags that the failure does not need."""
+    case = candidate.case
+
+    def build(kept: Sequence[Flag]) -> Candidate:
+        return Candidate(candidate.program, replace(case, flags=tuple(kept)))
+
+    return minimise(candidate, case.flags, build, test, whole=len(case.flags) > 1)
+
+
+def fewer_devices(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Compile for one or two devices instead of many."""
+    target = candidate.case.target
+    wanted = [number for number in (1, 2, (target.devices or 0) // 2) if 0 < number < (target.devices or 0)]
+    candidates = (
+        Candidate(candidate.program, replace(candidate.case, target=replace(target, devices=number)))
+        for number in dict.fromkeys(wanted)
+    )
+    return test.first(candidates) or candidate
+
+
+def drop_options(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    """Drop the options of a kernel that the failure does not need."""
+    kernel = kernel_of(candidate.case)
+    if kernel is None:
+        return candidate
+
+    def build(kept: Sequence[str]) -> Candidate:
+        options = {name: value for name, value in kernel.options.items() if name in kept}
+        return Candidate(candidate.program, replace(candidate.case, spec=replace(kernel, options=options)))
+
+    return minimise(candidate, list(kernel.options), build, test)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -23,26 +23,26 @@ from triage.reduce.baseline import Baseline
 from triage.reduce.program import Candidate, settings_of
 
 
+@dataclass
 class Oracle:
     """Compiles candidates on both toolchains. Safe for several threads; deletes each candidate's file after its compile."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        folder: Path,
-        bad: Toolchain,
-        good: Toolchain | None,
-        baseline: Baseline,
-    ) -> None:
-        """folder: existing folder for the candidates' files."""
-        self.bad, self.good = bad, good
-        self.notes: list[str] = []
-        self.calls = self.cached = 0
-        self.seconds = 0.0  # summed over the compiles
-        self._operation = ""
-        self._engine, self._folder, self._baseline = engine, folder, baseline
-        self._lock = threading.Lock()
-        for probe in (*baseline.probes, *baseline.again):
+    engine: Engine
+    folder: Path
+    """An existing folder for the candidates' files."""
+    bad: Toolchain
+    good: Toolchain | None
+    baseline: Baseline
+    notes: list[str] = field(default_factory=list)
+    calls: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+    """Summed over the compiles."""
+    _operation: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        for probe in (*self.baseline.probes, *self.baseline.again):
             self._count(probe)
 
     def start(self, candidate: Candidate) -> Candidate | None:
@@ -59,10 +59,10 @@ class Oracle:
 
     def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain fails on the candidate as it did on the original."""
-        for attempt in range(self._baseline.repeats):
+        for attempt in range(self.baseline.repeats):
             outcome = self._compile(candidate, self.bad, attempt, cancelled).outcome
             # Only the root cause counts: later runs identify it by that.
-            if not isinstance(outcome, Failed) or not self._baseline.match(outcome.failure):
+            if not isinstance(outcome, Failed) or not self.baseline.match(outcome.failure):
                 continue
             if self._operation in ("", self._failing(candidate, outcome.failure)):
                 return True
@@ -70,48 +70,42 @@ class Oracle:
 
     def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:
         """Return whether the good toolchain compiles the candidate, or fails as the original allows; True without one."""
-        return self.good is None or self._baseline.is_without(self._compile(candidate, self.good, 0, cancelled).outcome)
+        return self.good is None or self.baseline.is_without(self._compile(candidate, self.good, 0, cancelled).outcome)
 
     def keep_operation(self, candidate: Candidate) -> None:
-        """Keep the kind of the operation that fails in the first candidate, when the signature does not say more than the class
-        and the name of the operation: the failure of another operation has the same signature.
-        """
+        """Keep the kind of the operation that fails in the first candidate, if others may have the same signature."""
         outcome = self._compile(candidate, self.bad, 0, threading.Event()).outcome
         if isinstance(outcome, Failed):
             self._operation = self._failing(candidate, outcome.failure)
 
     def _failing(self, candidate: Candidate, failure: Failure) -> str:
-        """The kind of operation or dispatch that fails; empty when it is not known or part of the signature."""
+        """Return the kind of operation or dispatch that fails, or nothing if it is not known or part of the signature."""
         line, name = line_of(failure), failure.failure_class
         if failure.signature not in (name, f"{name}:{failure.details.get('source_op')}"):
             return ""
-        if kind := dispatch_kind(str(failure.details.get("function"))):
-            return kind
-        return (line and candidate.document.operation_at(line)) or ""
+        kind = dispatch_kind(str(failure.details.get("function")))
+        return kind or (line and candidate.program.operation_at(line)) or ""
 
     def _compile(self, candidate: Candidate, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
         with self._written(candidate) as case:
-            here, naming = not self._baseline.is_portable, self._baseline.naming
-            probe = self._engine.trial(case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here)
+            here, naming = not self.baseline.is_portable, self.baseline.naming
+            probe = self.engine.trial(case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here)
         self._count(probe)
         return probe
 
     @contextmanager
     def _written(self, candidate: Candidate) -> Iterator[Case]:
-        """The case of a candidate, whose file exists meanwhile."""
-        content = candidate.document.content
-        name = f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
+        """Yield the case of a candidate, whose file exists meanwhile."""
+        content, case = candidate.program.content, candidate.case
         # A folder for each candidate: some compilers derive names from the file name, which must be an identifier.
-        path = self._folder / name / f"input.{candidate.document.suffix}"
-        path.parent.mkdir(exist_ok=True)
+        folder = self.folder / f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
+        path = folder / f"input.{candidate.program.suffix}"
+        folder.mkdir(exist_ok=True)
         path.write_bytes(content)
-        # The case gets another name, so that its results are not taken for the recipe's.
-        case = candidate.case
-        case = replace(case, name=f"{case.name} (reducing)", input=Input(path, candidate.document.kind), expect=())
-        try:
-            yield case
+        try:  # another name, so that its results are not taken for the recipe's
+            yield replace(case, name=f"{case.name} (reducing)", input=Input(path, candidate.program.kind), expect=())
         finally:
-            shutil.rmtree(path.parent, ignore_errors=True)  # with the files that a compiler wrote there
+            shutil.rmtree(folder, ignore_errors=True)  # with the files that a compiler wrote there
 
     def _count(self, probe: Probe) -> None:
         with self._lock:
@@ -174,10 +168,10 @@ class InterestingnessTest:
 
     def is_valid(self, candidate: Candidate) -> bool:
         """Return whether the candidate is valid and differs from the best one. This compiles nothing."""
-        content = candidate.document.valid()
+        content = candidate.program.valid()
         if content is None or self.best is None or settings_of(candidate.case) != settings_of(self.best.case):
             return content is not None
-        return content != self.best.document.valid()
+        return content != self.best.program.valid()
 
     def settle(self, candidate: Candidate, *, compiles: bool = False) -> None:
         """Make a candidate the best. It is saved only when the good toolchain is known to compile it (`compiles`)."""
@@ -189,7 +183,7 @@ class InterestingnessTest:
     def report(self, activity: str) -> None:
         """Show the progress. activity: the pass that runs."""
         self._activity = activity
-        size = f"{self.best.document.size} {self.best.document.unit}s, " if self.best else ""
+        size = f"{self.best.program.size} {self.best.program.unit}s, " if self.best else ""
         calls, cached = self.oracle.calls, self.oracle.cached
         self._task.describe(f"reduce  {activity}  {size}{calls} compiles, {cached} cache hits")
 
@@ -198,7 +192,7 @@ class InterestingnessTest:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _ask(self, candidate: Candidate, cancelled: threading.Event) -> bool:
-        content = candidate.document.valid()
+        content = candidate.program.valid()
         bound = self.oracle.bound(candidate) if content is not None else None
         if content is None or bound is None:
             with self._lock:

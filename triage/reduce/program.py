@@ -19,7 +19,7 @@ class Entry:
     """The argument of the original program that each one is a copy of, or None, and its type in the program's notation."""
 
 
-class Document(ABC):
+class Reducible(ABC):
     """A program in a form that passes can change. Passes build new programs and never change one in place."""
 
     kind: InputKind
@@ -60,7 +60,7 @@ class Document(ABC):
 class Candidate:
     """A program with the case that it is compiled under. The case's own input is ignored."""
 
-    document: Document
+    program: Reducible
     case: Case
 
 

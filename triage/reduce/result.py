@@ -167,7 +167,7 @@ class ReductionFolder:
         run = case.run or RunSpec()
         settings = (case.flags, case.target, case.phase, kernel_of(case), run.function, run.inputs)
         with disk_errors("keep the reduction"):
-            write_whole(self.path / f"best.{candidate.document.suffix}", candidate.document.content)
+            write_whole(self.path / f"best.{candidate.program.suffix}", candidate.program.content)
             write_whole(self.path / "settings.json", TypeAdapter(Settings).dump_json(settings))
 
     def best(self, case: Case) -> tuple[Path, Case] | None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
-from triage.execution.judge import Match, same_signature, same_wrong_result
 from triage.execution.mlir_tools import Reader
 from triage.execution.scratch import Scratch
 from triage.execution.task import ProbeJob
@@ -22,35 +19,35 @@ from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Failed, Failure, Probe, Untestable
+from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
-from triage.reduce.baseline import Baseline, baseline
+from triage.reduce.baseline import Baseline, ReductionRequest, baseline
 from triage.reduce.engine import Frontend, reduce, run_pass
-from triage.reduce.frontends.mlir.document import Checker
-from triage.reduce.frontends.mlir.frontend import mlir_frontend
+from triage.reduce.frontends.mlir import mlir_frontend
+from triage.reduce.frontends.mlir_program import Checker
 from triage.reduce.frontends.python import python_frontend
 from triage.reduce.frontends.syntax_tree import parse_program
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
 from triage.reduce.program import Candidate, settings_of
 from triage.reduce.result import Reduction, ReductionFolder, SizeChange, setting_changes
-from triage.reduce.run_oracle import RunOracle
-from triage.reduce.run_values import ArgumentValues
+from triage.reduce.runs import ArgumentValues, RunOracle
 from triage.toolchains.home import disk_errors, write_whole
-from triage.toolchains.registry import ToolchainRef
 
 _PATIENCE = 4.0  # a candidate's time limit, as a multiple of the original's compile time
 _LEAST = 10.0  # seconds, the shortest time limit of a candidate
 _MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
 _MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
+_NO_REFERENCE = (
+    "nothing computes what a smaller program must return: name a toolchain that computes the right result with --good, or "
+    "give the recipe's `run` a `reference`"
+)
 
 
 def frontend_for(
     engine: Engine, case: Case, toolchain: Toolchain, source: Path, stack: ExitStack
 ) -> tuple[Frontend, tuple[str, ...]]:
-    """Return the frontend for a case, and notes about the choice.
-
-    source: what the compiler reads, after the import. stack: ends the toolchains' tools.
-    """
+    """Return the frontend for a case whose compiler reads `source`, and notes about the choice."""
     if case.input.kind is InputKind.ONNX:
         try:
             from triage.reduce.frontends.onnx import ONNX  # slow to import, and rarely needed
@@ -82,37 +79,23 @@ def _reader_of(engine: Engine, case: Case, toolchain: Toolchain, path: Path, sta
     return reader
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionRequest:
-    """What to reduce."""
-
-    case: Case
-    bad: ToolchainRef
-    good: ToolchainRef | None
-    match: Callable[[Failure], Match]
-    """Makes the comparison of failures from the one that is found."""
-    repeats: int | None = None
-    """Compiles of a candidate before it counts as passing (default: by how often the case fails)."""
-    resume: bool = False
-    changed: bool = False
-    """The case fails on the good toolchain too, in another way, as candidates may."""
-
-
 def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
     """Reduce a case. The best program is always on disk; `resume` continues from it after an interruption."""
     started = time.monotonic()
     bad = runner.registry.obtain(request.bad)
     good = runner.registry.obtain(request.good) if request.good else None
-    match = partial(_match_of, request.match)
-    start = baseline(runner, request.case, bad, good, match, request.repeats, changed=request.changed)
+    start = baseline(runner, request, bad, good)
     if isinstance(start, Reduction):
         return start
+    references: list[Reference] = []
     if start.failure.stage is Stage.COMPILE:
         request = replace(request, case=replace(request.case, run=None))
-    elif not references_for(runner, request, good):
+    elif not (references := references_for(runner, request, good)):
         return Reduction(request.case, _NO_REFERENCE, probes=start.probes)
     with ExitStack() as stack:
-        reducer = _Reducer(runner, request, bad, good, start, stack)
+        task = runner.progress.task(f"reduce  {request.case.name}", total=None)
+        stack.callback(task.finish)
+        reducer = _Reducer(runner, request, bad, good, start, references, task, stack)
         found = reducer.open()
         if isinstance(found, Reduction):
             return found
@@ -120,19 +103,8 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
         if reducer.frontend.approach:
             candidate = run_pass(candidate, reducer.test, reducer.frontend.approach(line))
         candidate = reduce(candidate, reducer.test, reducer.frontend.passes, reducer.final_passes)
-        return reducer.finish(original, candidate, started)
-
-
-def _match_of(match: Callable[[Failure], Match], failure: Failure) -> Match:
-    """Make the comparison with a failure. The signature of a wrong result has the result's index, which may change."""
-    is_wrong = match is same_signature and failure.failure_class == "wrong-result"
-    return same_wrong_result(failure) if is_wrong else match(failure)
-
-
-_NO_REFERENCE = (
-    "nothing computes what a smaller program must return: name a toolchain that computes the right result with --good, or "
-    "give the recipe's `run` a `reference`"
-)
+        found = reducer.finish(original, candidate)
+        return replace(found, seconds=round(time.monotonic() - started, 2)) if found.reason is None else found
 
 
 def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
@@ -166,6 +138,8 @@ class _Reducer:
         bad: Toolchain,
         good: Toolchain | None,
         start: Baseline,
+        references: list[Reference],
+        task: ProgressTask,
         stack: ExitStack,
     ) -> None:
         self.runner, self.request, self.bad, self.start = runner, request, bad, start
@@ -178,24 +152,22 @@ class _Reducer:
         self.frontend, self.notes = frontend_for(runner, case, bad, source.path, stack)
         candidates = stack.enter_context(Scratch(self.folder.path / "candidates").folder())
         self.final_passes = self.frontend.final_passes
-        self.oracle: Oracle
+        self.oracle = Oracle(runner, candidates, bad, good, start)
         if case.run:
-            values = ArgumentValues(self.folder.path / "values")
-            references = references_for(runner, request, good)
-            results = self.folder.path / "results"
-            self.oracle = RunOracle(runner, candidates, bad, good, start, values, references, results)
+            path = self.folder.path
+            values = ArgumentValues(path / "values")
+            self.oracle = RunOracle(
+                runner, candidates, bad, good, start, values=values, references=references, results=path / "results"
+            )
             self.final_passes = (*self.final_passes, values.simplify_values)
-        else:
-            self.oracle = Oracle(runner, candidates, bad, good, start)
-        task = runner.progress.task(f"reduce  {case.name}", total=None)
-        stack.callback(task.finish)
-        jobs = runner.jobs if start.is_portable else runner.local_jobs
-        self.test = InterestingnessTest(self.oracle, self.folder.save, jobs, task)
+        self.test = InterestingnessTest(
+            self.oracle, self.folder.save, runner.jobs if start.is_portable else runner.local_jobs, task
+        )
         stack.callback(self.test.close)
 
     def open(self) -> tuple[Candidate, Candidate, int | None] | Reduction:
-        """Return the original, the program to start from and the line of the original that the compiler points to (None when
-        it starts from a saved program).
+        """Return the original, the program to start from and the line of the original that the compiler points to, which is
+        None when it starts from a saved program.
         """
         case = self.request.case
         hanging = self.start.seconds >= case.limits.timeout
@@ -205,18 +177,18 @@ class _Reducer:
             limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST), without_waiting=True)
             case = replace(case, run=replace(case.run, limits=limits))
         if self.request.resume and (saved := self.folder.best(case)):
-            original = next((Candidate(document, case) for document in self.frontend.open(self.source)), None)
+            original = next((Candidate(program, case) for program in self.frontend.open(self.source)), None)
             if original is not None and self.oracle.start(original) is not None:
                 self.oracle.keep_operation(original)
-                opened = (Candidate(document, saved[1]) for document in self.frontend.open(saved[0]))
+                opened = (Candidate(program, saved[1]) for program in self.frontend.open(saved[0]))
                 if found := self.test.first(best for candidate in opened if (best := self.oracle.start(candidate))):
                     return original, found, None
         phase = self.start.failure.phase
         early = case.phase is None and phase in self.bad.capabilities.phases
         variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
         why = "it cannot be read by this toolchain's tools"
-        for document in self.frontend.open(self.source):  # one at a time: with its constants a program may take gigabytes
-            candidates = [start for variant in variants if (start := self.oracle.start(Candidate(document, variant)))]
+        for program in self.frontend.open(self.source):  # one at a time: with its constants a program may take gigabytes
+            candidates = [start for variant in variants if (start := self.oracle.start(Candidate(program, variant)))]
             if not candidates:
                 why = "the reference does not run it, its results are not defined, or its arguments cannot be given others"
                 continue
@@ -226,7 +198,7 @@ class _Reducer:
             why = "it does not fail in the same way" if case.run else "its generic form does not fail in the same way"
         return Reduction(self.request.case, why, probes=self.start.probes)
 
-    def finish(self, original: Candidate, candidate: Candidate, started: float) -> Reduction:
+    def finish(self, original: Candidate, candidate: Candidate) -> Reduction:
         """Probe the program on every version, in each form that can be written.
 
         The form is kept that the fewest versions cannot test, so that the recipe holds on every version that is reported.
@@ -236,40 +208,39 @@ class _Reducer:
         run = replace(case.run, limits=asked.run.limits) if case.run and asked.run else case.run
         case = replace(case, limits=asked.limits, phase=asked.phase, run=run, expect=())
         forms: list[tuple[int, bytes, tuple[Probe, ...], Failure]] = []
-        for content in candidate.document.written():
+        for content in candidate.program.written():
             # A path for each content, because digests are remembered by path.
-            path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{candidate.document.suffix}"
+            path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{candidate.program.suffix}"
             with disk_errors("write the reduced program"):
                 write_whole(path, content)
-            written = Input(path, candidate.document.kind)
-            probes = self._probe_everywhere(replace(case, name=f"{case.name} (reduced)", input=written))
+            small = replace(case, name=f"{case.name} (reduced)", input=Input(path, candidate.program.kind))
+            probes = self._probe_everywhere(small)
             untested = sum(isinstance(probe.outcome, Untestable) for probe in probes)
-            if same := self._same_failure(probes):
-                forms.append((untested, content, probes, same))
+            if failure := self._same_failure(probes):
+                forms.append((untested, content, probes, failure))
                 if not untested:
                     break
         if not forms:
             why = "the reduced program does not fail in the same way when it is probed in full"
             return Reduction(asked, why, probes=self.start.probes)
         _, content, probes, failure = min(forms, key=lambda form: form[0])  # of equal ones the most readable
-        was, now = original.document, candidate.document
+        was, now, oracle = original.program, candidate.program, self.oracle
         return Reduction(
             small=case,
             probes=probes,
             failure=failure,
             bad=self.bad.revision,
-            good=self.oracle.good.revision if self.oracle.good and not self.start.changed else None,  # that compiles it
+            good=oracle.good.revision if oracle.good and not self.start.changed else None,  # that compiles it
             program=content.decode("utf-8", "replace"),
             operations=SizeChange(was.size, now.size),
             unit=now.unit,
-            lines=SizeChange(_lines(was.content), _lines(content)),
+            lines=SizeChange(*(text.rstrip(b"\n").count(b"\n") + 1 for text in (was.content, content))),
             bytes=SizeChange(len(was.content), len(content)),
-            oracle_calls=self.oracle.calls,
-            cached=self.oracle.cached,
+            oracle_calls=oracle.calls,
+            cached=oracle.cached,
             invalid=self.test.invalid,
-            seconds=round(time.monotonic() - started, 2),
-            compile_seconds=round(self.oracle.seconds, 2),
-            notes=(*self.start.notes, *self.notes, *self.oracle.notes),
+            compile_seconds=round(oracle.seconds, 2),
+            notes=(*self.start.notes, *self.notes, *oracle.notes),
             changes=tuple(setting_changes(asked, case)),
         )
 
@@ -283,15 +254,11 @@ class _Reducer:
         return tuple(probes[name] for name in refs)
 
     def _same_failure(self, probes: tuple[Probe, ...]) -> Failure | None:
-        """The failure of a full probe on the bad toolchain, if it is the same one and the good toolchain compiles."""
+        """Return the failure of a full probe on the bad toolchain, if it is the same one and the good toolchain compiles."""
         outcomes = {probe.revision.name: probe.outcome for probe in probes}
-        if self.oracle.good and not self.start.is_without(outcomes[self.oracle.good.revision.name]):
+        good, outcome = self.oracle.good, outcomes[self.bad.revision.name]
+        if good and not self.start.is_without(outcomes[good.revision.name]):
             return None
-        outcome = outcomes[self.bad.revision.name]
         if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
             return None
         return outcome.failure if self.start.match(outcome.failure) else None
-
-
-def _lines(content: bytes) -> int:
-    return content.rstrip(b"\n").count(b"\n") + 1

@@ -11,13 +11,12 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from triage.model.case import InputKind
-from triage.reduce.engine import Frontend, minimise
-from triage.reduce.frontends.case_settings import drop_flags, fewer_devices
+from triage.reduce.engine import Frontend, drop_flags, fewer_devices, minimise
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Document, Entry
+from triage.reduce.program import Candidate, Entry, Reducible
 
 
-class OnnxDocument(Document):
+class OnnxProgram(Reducible):
     """A model. Passes build new ones and never change one in place."""
 
     kind = InputKind.ONNX
@@ -57,9 +56,9 @@ class OnnxDocument(Document):
         return self.content
 
 
-def _open(path: Path) -> Sequence[OnnxDocument]:
+def _open(path: Path) -> Sequence[OnnxProgram]:
     try:
-        return [OnnxDocument(onnx.load(path))]
+        return [OnnxProgram(onnx.load(path))]
     except DecodeError:
         return []
 
@@ -77,14 +76,14 @@ def _tensor_type(value: ValueInfoProto) -> str:
 
 
 def cut(
-    document: OnnxDocument, kept: Collection[int], returned: Sequence[str] | None = None, freed: Collection[str] = ()
-) -> OnnxDocument | None:
+    program: OnnxProgram, kept: Collection[int], returned: Sequence[str] | None = None, freed: Collection[str] = ()
+) -> OnnxProgram | None:
     """Return the model with only the nodes at these indices, or None when a type is unknown or nothing is returned.
 
     Values that they need from other nodes become inputs, as do the initializers in `freed`. Values that other nodes or the
     caller need become outputs, unless `returned` names them.
     """
-    graph = document.model.graph
+    graph = program.model.graph
     nodes = [graph.node[index] for index in sorted(set(kept))]
     results = [name for node in nodes for name in node.output if name]
     read = [name for node in nodes for name in needs(node)]
@@ -96,19 +95,19 @@ def cut(
     needed = list(dict.fromkeys(name for name in read if name not in set(results)))
     constants = {value.name: value for value in graph.initializer if value.name not in freed}
     inputs = [name for name in needed if name not in constants]
-    if not returned or any(name not in document.types for name in (*inputs, *returned)):
+    if not returned or any(name not in program.types for name in (*inputs, *returned)):
         return None
     small = helper.make_graph(
         nodes,
         graph.name if isinstance(graph.name, str) and graph.name else "graph",  # a name may be any bytes
-        [document.types[name] for name in inputs],
-        [document.types[name] for name in returned],
+        [program.types[name] for name in inputs],
+        [program.types[name] for name in returned],
         [constants[name] for name in needed if name in constants],
     )
-    model = document.model
+    model = program.model
     built = helper.make_model(small, opset_imports=list(model.opset_import), functions=list(model.functions))
     built.ir_version = model.ir_version
-    return OnnxDocument(built)
+    return OnnxProgram(built)
 
 
 def needs(node: NodeProto) -> list[str]:
@@ -124,47 +123,47 @@ def needs(node: NodeProto) -> list[str]:
 
 def drop_nodes(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop nodes, halves before single ones. Their outputs become inputs of the model."""
-    document = _model_of(candidate)
+    program = _model_of(candidate)
 
     def build(kept: Sequence[int]) -> Candidate | None:
-        smaller = cut(document, kept) if kept else None
+        smaller = cut(program, kept) if kept else None
         return Candidate(smaller, candidate.case) if smaller else None
 
-    return minimise(candidate, range(len(document.model.graph.node)), build, test, whole=False)
+    return minimise(candidate, range(len(program.model.graph.node)), build, test, whole=False)
 
 
 def drop_outputs(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Return fewer values, and drop the nodes that are then unused."""
-    document = _model_of(candidate)
+    program = _model_of(candidate)
 
     def build(returned: Sequence[str]) -> Candidate | None:
         needed, chosen = set(returned), []
-        for index, node in reversed(list(enumerate(document.model.graph.node))):
+        for index, node in reversed(list(enumerate(program.model.graph.node))):
             if needed & set(node.output):
                 chosen.append(index)
                 needed.update(needs(node))
-        smaller = cut(document, chosen, returned)
+        smaller = cut(program, chosen, returned)
         return Candidate(smaller, candidate.case) if smaller else None
 
-    return minimise(candidate, [value.name for value in document.model.graph.output], build, test, whole=False)
+    return minimise(candidate, [value.name for value in program.model.graph.output], build, test, whole=False)
 
 
 def free_initializers(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    document = _model_of(candidate)
-    graph = document.model.graph
+    program = _model_of(candidate)
+    graph = program.model.graph
     names, returned = [value.name for value in graph.initializer], [value.name for value in graph.output]
 
     def build(kept: Sequence[str]) -> Candidate | None:
-        smaller = cut(document, range(len(graph.node)), returned, set(names) - set(kept))
+        smaller = cut(program, range(len(graph.node)), returned, set(names) - set(kept))
         return Candidate(smaller, candidate.case) if smaller else None
 
     return minimise(candidate, names, build, test)
 
 
-def _model_of(candidate: Candidate) -> OnnxDocument:
-    assert isinstance(candidate.document, OnnxDocument)
-    return candidate.document
+def _model_of(candidate: Candidate) -> OnnxProgram:
+    assert isinstance(candidate.program, OnnxProgram)
+    return candidate.program
 
 
 ONNX = Frontend(_open, (drop_nodes, drop_outputs, free_initializers), (fewer_devices, drop_flags))

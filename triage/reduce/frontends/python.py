@@ -11,11 +11,10 @@ from typing import Any
 
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
-from triage.reduce.engine import Frontend, Pass, greedily, minimise
-from triage.reduce.frontends.case_settings import drop_flags, drop_options
+from triage.reduce.engine import Frontend, Pass, drop_flags, drop_options, greedily, minimise
 from triage.reduce.frontends.syntax_tree import (
     Edits,
-    PythonDocument,
+    PythonProgram,
     bound_below,
     children,
     edited,
@@ -44,9 +43,9 @@ def python_frontend(case: Case) -> Frontend:
     return Frontend(_open, _PROGRAM_PASSES, (shrink_numbers, drop_flags))
 
 
-def _open(path: Path) -> Sequence[PythonDocument]:
+def _open(path: Path) -> Sequence[PythonProgram]:
     tree = parse_program(path.read_bytes())
-    return () if tree is None else (PythonDocument(tree),)
+    return () if tree is None else (PythonProgram(tree),)
 
 
 def drop_statements(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -71,7 +70,7 @@ def _without(candidate: Candidate, dropped: set[ast.stmt]) -> Candidate | None:
     tree: ast.Module = edited(tree_of(candidate), dict.fromkeys(dropped))
     while broken := undefined_reads(tree):
         tree = edited(tree, dict.fromkeys(broken))
-    smaller = Candidate(PythonDocument(tree), candidate.case)
+    smaller = Candidate(PythonProgram(tree), candidate.case)
     return smaller if kernel_function(candidate) is None or kernel_function(smaller) is not None else None
 
 
@@ -216,7 +215,7 @@ def shrink_constexprs(candidate: Candidate) -> Iterator[Candidate]:
     groups += [[name] for name in numbers]
     for names in groups:
         halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
-        yield Candidate(candidate.document, replace(candidate.case, spec=replace(kernel, constexprs=halved)))
+        yield Candidate(candidate.program, replace(candidate.case, spec=replace(kernel, constexprs=halved)))
 
 
 @greedily

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from triage.compilers.base import kernel_of
 from triage.model.case import Case, InputKind
-from triage.reduce.program import Candidate, Document
+from triage.reduce.program import Candidate, Reducible
 
 Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
@@ -21,7 +21,7 @@ _DEEPEST = 150  # nodes inside each other, so that functions that follow them re
 _ALWAYS = frozenset((*dir(builtins), "__name__", "__file__", "__doc__", "__builtins__"))
 
 
-class PythonDocument(Document):
+class PythonProgram(Reducible):
     """A syntax tree without comments and formatting. It is shared: passes build new ones and never change it."""
 
     kind = InputKind.OTHER
@@ -70,14 +70,14 @@ def parse_program(content: bytes) -> ast.Module | None:
 
 
 def tree_of(candidate: Candidate) -> ast.Module:
-    """Return the tree of a candidate whose document is Python."""
-    assert isinstance(candidate.document, PythonDocument)
-    return candidate.document.tree
+    """Return the tree of a candidate whose program is Python."""
+    assert isinstance(candidate.program, PythonProgram)
+    return candidate.program.tree
 
 
 def with_edits(candidate: Candidate, edits: Edits, case: Case | None = None) -> Candidate:
     """Return the candidate with edits, and with another case if one is passed."""
-    return Candidate(PythonDocument(edited(tree_of(candidate), edits)), case or candidate.case)
+    return Candidate(PythonProgram(edited(tree_of(candidate), edits)), case or candidate.case)
 
 
 def kernel_function(candidate: Candidate) -> ast.FunctionDef | None:

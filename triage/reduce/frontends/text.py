@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triage.model.case import InputKind
-from triage.reduce.engine import Frontend, minimise
-from triage.reduce.frontends.case_settings import drop_flags, drop_options, fewer_devices
+from triage.reduce.engine import Frontend, drop_flags, drop_options, fewer_devices, minimise
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Document
+from triage.reduce.program import Candidate, Reducible
 
 _DEEPEST = 6  # levels of indentation; deeper lines are dropped one by one
 
 
-class TextDocument(Document):
+class TextProgram(Reducible):
     """The lines of a file that are not empty."""
 
     unit = "line"
@@ -35,9 +34,9 @@ class TextDocument(Document):
 def text_frontend(kind: InputKind, suffix: str) -> Frontend:
     """Return the frontend for any text file."""
 
-    def read(path: Path) -> Sequence[Document]:
+    def read(path: Path) -> Sequence[Reducible]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
-        return [TextDocument([line.rstrip() for line in text.splitlines() if line.strip()], kind, suffix)]
+        return [TextProgram([line.rstrip() for line in text.splitlines() if line.strip()], kind, suffix)]
 
     return Frontend(
         read,
@@ -80,16 +79,16 @@ def blocks(lines: Sequence[str], depth: int) -> list[range]:
 
 
 def _drop_ranges(candidate: Candidate, test: InterestingnessTest, ranges: Sequence[range]) -> Candidate:
-    lines, document = _lines(candidate), candidate.document
+    lines, program = _lines(candidate), candidate.program
 
     def build(kept: Sequence[range]) -> Candidate | None:
         dropped = {index for lines in set(ranges) - set(kept) for index in lines}
         left = [line for index, line in enumerate(lines) if index not in dropped]
-        return Candidate(TextDocument(left, document.kind, document.suffix), candidate.case) if left else None
+        return Candidate(TextProgram(left, program.kind, program.suffix), candidate.case) if left else None
 
     return minimise(candidate, ranges, build, test, whole=False)
 
 
 def _lines(candidate: Candidate) -> tuple[str, ...]:
-    assert isinstance(candidate.document, TextDocument)
-    return candidate.document.lines
+    assert isinstance(candidate.program, TextProgram)
+    return candidate.program.lines

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from triage.mlir import Block, Module, Operation, Value
+from triage.mlir import Block, Operation, Value
 from triage.mlir.tree import array_elements, free_values
 from triage.reduce.engine import minimise
-from triage.reduce.frontends.mlir.document import (
+from triage.reduce.frontends.mlir_program import (
     Values,
     body_of,
     copy_module,
     cut,
     module_of,
-    needed_for,
     pieces,
     with_module,
     without_results,
@@ -26,13 +25,12 @@ _NARROW = 4  # operations; a shorter window is left to the pass that drops singl
 
 def jump(candidate: Candidate, test: InterestingnessTest, line: int) -> Candidate | None:
     """Keep the operation at a source line with as few neighbours as possible. Return None when that never fails."""
-    module = module_of(candidate)
-    return test.first(with_module(candidate, smaller) for smaller in _neighbourhoods(module, line))
+    return test.first(_neighbourhoods(candidate, line))
 
 
-def _neighbourhoods(module: Module, line: int) -> Iterator[Module]:
+def _neighbourhoods(candidate: Candidate, line: int) -> Iterator[Candidate]:
     """Cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions and uses far."""
-    for function in module.functions():
+    for function in module_of(candidate).functions():
         able = pieces(function)
         maker = {value: operation for operation in able for value in operation.results}
         near: dict[Operation, list[Operation]] = {operation: [] for operation in able}  # what it reads and what reads it
@@ -43,7 +41,7 @@ def _neighbourhoods(module: Module, line: int) -> Iterator[Module]:
         edge = [operation for operation in able if any(inner.line == line for inner in operation.walk())]
         reached, distance, wanted = set(edge), 0, 0
         while reached:
-            if (distance == wanted or not edge) and (smaller := cut(module, function, reached)) is not None:
+            if (distance == wanted or not edge) and (smaller := cut(candidate, function, reached)):
                 yield smaller
             if distance == wanted:
                 wanted = max(1, 2 * wanted)
@@ -62,32 +60,24 @@ def narrow(candidate: Candidate, test: InterestingnessTest) -> Candidate:
 
 
 def _windows(candidate: Candidate) -> Iterator[Candidate]:
-    module = module_of(candidate)
-    for function in sorted(module.functions(), key=lambda function: -len(pieces(function))):
+    functions = module_of(candidate).functions()
+    for function in sorted(functions, key=lambda function: -len(pieces(function))):
         able = pieces(function)
-        count = len(able)
-        half, quarter = count // 2, count // 4
+        count, half, quarter = len(able), len(able) // 2, len(able) // 4
         spans = [(0, half), (half, count), (quarter, quarter + half), (0, count - quarter), (quarter, count)]
-        if count <= _NARROW:
-            spans = []
-        if len(module.functions()) > 1 and count:
-            spans.insert(0, (0, count))
-        for first, end in spans:
-            window = cut(module, function, able[first:end])
-            if window is not None and sum(1 for _ in window.walk()) < candidate.document.size:
-                yield with_module(candidate, window)
+        spans = spans if count > _NARROW else []
+        for first, end in [(0, count), *spans] if len(functions) > 1 and count else spans:
+            window = cut(candidate, function, able[first:end])
+            if window is not None and window.program.size < candidate.program.size:
+                yield window
 
 
 def drop_operations(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Drop operations of each function, halves before single ones. Their results become arguments."""
 
     def reduce(base: Candidate, function: Operation) -> Candidate:
-        def build(kept: Sequence[Operation]) -> Candidate | None:
-            smaller = cut(module_of(base), function, kept)
-            return with_module(base, smaller) if smaller else None
-
         able = pieces(function)
-        return minimise(base, able, build, test, whole=len(able) > 1, kind_of=_kind)
+        return minimise(base, able, lambda kept: cut(base, function, kept), test, whole=len(able) > 1, kind_of=_kind)
 
     return _for_each_function(candidate, reduce)
 
@@ -96,15 +86,22 @@ def drop_results(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     """Return fewer values, and drop the operations and the arguments that are then unused."""
 
     def reduce(base: Candidate, function: Operation) -> Candidate:
-        def build(returned: Sequence[Value]) -> Candidate | None:
-            smaller = cut(module_of(base), function, needed_for(function, returned), list(dict.fromkeys(returned)))
-            return with_module(base, smaller) if smaller and returned else None
-
         block = body_of(function)
-        results = block.operations[-1].operands if block else []
+        if block is None:
+            return base
+
+        def build(returned: Sequence[Value]) -> Candidate | None:
+            needed, kept = set(returned), []
+            for operation in reversed(block.operations[:-1]):
+                if not operation.results or not needed.isdisjoint(operation.results):
+                    kept.append(operation)
+                    needed.update(free_values(operation))
+            return cut(base, function, kept, list(dict.fromkeys(returned))) if returned else None
+
+        results = block.operations[-1].operands
         smaller = minimise(base, results, build, test, whole=False) if len(results) > 1 else base
         read = {value for operation in function.walk() for value in operation.operands}
-        if smaller is base and block and not read.issuperset(block.arguments) and (unread := build(results)):
+        if smaller is base and not read.issuperset(block.arguments) and (unread := build(results)):
             return test.first([unread]) or base
         return smaller
 
@@ -144,10 +141,8 @@ def bypass_operations(candidate: Candidate, test: InterestingnessTest) -> Candid
     return _replace(candidate, test, links, whole=False)
 
 
-def _replace(
-    candidate: Candidate, test: InterestingnessTest, links: dict[Operation, Values], *, whole: bool = False
-) -> Candidate:
-    """Drop as many operations as possible. links: for each operation the values that replace its results."""
+def _replace(candidate: Candidate, test: InterestingnessTest, links: dict[Operation, Values], *, whole: bool) -> Candidate:
+    """Drop as many operations as possible. `links` has for each operation the values that replace its results."""
 
     def build(kept: Sequence[Operation]) -> Candidate | None:
         dropped = links.keys() - set(kept)
@@ -155,10 +150,32 @@ def _replace(
         if not replacements:
             return None
         module = without_results(module_of(candidate), replacements)
-        _drop_unused(module.root, 0)
+        _drop_unused(module.root)
         return with_module(candidate, module)
 
     return minimise(candidate, list(links), build, test, whole=whole, kind_of=_kind)
+
+
+def _drop_unused(root: Operation) -> None:
+    """Drop operations in inner bodies whose results are unused."""
+    for block in reversed(list(_inner_blocks(root, 0))):  # inner ones before outer ones
+        used: set[Value] = set()
+        kept = []
+        for inner in reversed(block.operations):
+            if not inner.results or not used.isdisjoint(inner.results):
+                kept.append(inner)
+                used.update(value for nested in inner.walk() for value in nested.operands)
+        block.operations = kept[::-1]
+
+
+def _inner_blocks(operation: Operation, depth: int) -> Iterator[Block]:
+    """Yield the blocks below a function's own ones."""
+    for region in operation.regions:
+        for block in region.blocks:
+            if depth >= 2:
+                yield block
+            for inner in block.operations:
+                yield from _inner_blocks(inner, depth + 1)
 
 
 def thin_bodies(candidate: Candidate, test: InterestingnessTest) -> Candidate:
@@ -182,28 +199,6 @@ def thin_bodies(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     return (smaller and test.first([smaller])) or candidate
 
 
-def _inner_blocks(operation: Operation, depth: int) -> Iterator[Block]:
-    """Yield the blocks below a function's own ones."""
-    for region in operation.regions:
-        for block in region.blocks:
-            if depth >= 2:
-                yield block
-            for inner in block.operations:
-                yield from _inner_blocks(inner, depth + 1)
-
-
-def _drop_unused(root: Operation, depth: int) -> None:
-    """Drop operations in inner bodies whose results are unused."""
-    for block in reversed(list(_inner_blocks(root, depth))):  # inner ones before outer ones
-        used: set[Value] = set()
-        kept = []
-        for inner in reversed(block.operations):
-            if not inner.results or not used.isdisjoint(inner.results):
-                kept.append(inner)
-                used.update(value for nested in inner.walk() for value in nested.operands)
-        block.operations = kept[::-1]
-
-
 def _without_unread_inputs(candidate: Candidate) -> Candidate | None:
     """Drop the inputs of linalg.generic that its body does not read. Return None when all are read."""
     module, _ = copy_module(module_of(candidate))
@@ -216,12 +211,11 @@ def _without_unread_inputs(candidate: Candidate) -> Candidate | None:
         block = operation.regions[0].blocks[0]
         read = {value for inner in operation.regions[0].walk() for value in inner.operands}
         kept = [index for index, value in enumerate(block.arguments) if index >= inputs or value in read]
-        if len(kept) == len(block.arguments):
-            continue
-        changed = True
-        texts = array_elements(maps)
-        operation.operands = [operation.operands[index] for index in kept]
-        block.arguments = [block.arguments[index] for index in kept]
-        operation.properties["indexing_maps"] = f"[{', '.join(texts[index] for index in kept)}]"
-        operation.properties["operandSegmentSizes"] = f"array<i32: {len(kept) - outputs}, {outputs}>"
+        if len(kept) < len(block.arguments):
+            changed = True
+            texts = array_elements(maps)
+            operation.operands = [operation.operands[index] for index in kept]
+            block.arguments = [block.arguments[index] for index in kept]
+            operation.properties["indexing_maps"] = f"[{', '.join(texts[index] for index in kept)}]"
+            operation.properties["operandSegmentSizes"] = f"array<i32: {len(kept) - outputs}, {outputs}>"
     return with_module(candidate, module) if changed else None

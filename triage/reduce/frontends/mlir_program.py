@@ -11,7 +11,7 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
 from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols
 from triage.model.case import InputKind
-from triage.reduce.program import Candidate, Document, Entry
+from triage.reduce.program import Candidate, Entry, Reducible
 
 Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
@@ -30,7 +30,7 @@ class Checker:
     """Of further toolchains. A program is valid only when these accept it, too."""
 
 
-class MlirDocument(Document):
+class MlirProgram(Reducible):
     """A module in its generic form. `module` is shared: passes build new ones and never change it."""
 
     kind = InputKind.MLIR
@@ -86,44 +86,39 @@ class MlirDocument(Document):
             return None
         operation = operations[before - 1]
         producers = [other for other in operations if not set(operation.operands).isdisjoint(other.results)]
-        words = [operation.name, (operation.attribute("name") or "").strip('"')]  # the operator that a frontend wraps
-        if "reduction" in (operation.attribute("iterator_types") or ""):
-            words.append("reduction")
         inside = [inner.name for outer in (operation, *producers) for inner in outer.walk()]
-        if any(name == "tensor.extract" or name.endswith(".gather") for name in inside):
-            words.append("gather")
+        words = [operation.name, (operation.attribute("name") or "").strip('"')]  # the operator that a frontend wraps
+        words.append("reduction" if "reduction" in (operation.attribute("iterator_types") or "") else "")
+        words.append("gather" if any(name == "tensor.extract" or name.endswith(".gather") for name in inside) else "")
         return " ".join(filter(None, words))
 
 
-def name_arguments(module: Module) -> None:
-    """Number the arguments of each function, so that their copies can be found in smaller programs."""
+def name_arguments(module: Module, before: Module | None = None) -> None:
+    """Number the arguments of each function, so that their copies can be found in smaller programs.
+
+    Take over the numbers from `before`, the module as it was, if it is passed.
+    """
+    known = {function.symbol: arguments_of(function) for function in before.functions()} if before else {}
     for function in module.functions():
         for number, value in enumerate(arguments_of(function)):
-            value.origin = function.symbol, number
+            old = known.get(function.symbol, [])
+            value.origin = (old[number].origin if number < len(old) else None) if before else (function.symbol, number)
 
 
-def keep_arguments(module: Module, before: Module) -> None:
-    """Take over the origins of the arguments from the module as it was."""
-    known = {function.symbol: arguments_of(function) for function in before.functions()}
-    for function in module.functions():
-        for value, old in zip(arguments_of(function), known.get(function.symbol, []), strict=False):
-            value.origin = old.origin
-
-
-def document_of(candidate: Candidate) -> MlirDocument:
-    """Return the document of a candidate that is MLIR."""
-    assert isinstance(candidate.document, MlirDocument)
-    return candidate.document
+def program_of(candidate: Candidate) -> MlirProgram:
+    """Return the program of a candidate that is MLIR."""
+    assert isinstance(candidate.program, MlirProgram)
+    return candidate.program
 
 
 def module_of(candidate: Candidate) -> Module:
-    """Return the module of a candidate whose document is MLIR."""
-    return document_of(candidate).module
+    """Return the module of a candidate that is MLIR."""
+    return program_of(candidate).module
 
 
 def with_module(candidate: Candidate, module: Module) -> Candidate:
     """Return the candidate with another module."""
-    return Candidate(MlirDocument(module, document_of(candidate).checker), candidate.case)
+    return Candidate(MlirProgram(module, program_of(candidate).checker), candidate.case)
 
 
 def copy_operation(operation: Operation, values: Values, blocks: Mapping[Block, Block] | None = None) -> Operation:
@@ -165,22 +160,15 @@ def without_results(module: Module, replacements: Mapping[Value, Value]) -> Modu
     copy, values = copy_module(module)
     replaced = {values[value]: values.get(by, by) for value, by in replacements.items()}
     for block in copy.blocks():
-        block.operations = [
-            operation for operation in block.operations if not (operation.results and operation.results[0] in replaced)
-        ]
-    replace_operands(copy, replaced)
-    return copy
-
-
-def replace_operands(module: Module, replaced: Mapping[Value, Value]) -> None:
-    """Replace operands in place, replacements of replacements included."""
-    for operation in module.walk():
+        block.operations = [each for each in block.operations if not (each.results and each.results[0] in replaced)]
+    for operation in copy.walk():
         for index, value in enumerate(operation.operands):
-            for _ in range(len(replaced)):  # replacements may form a circle
+            for _ in range(len(replaced)):  # replacements of replacements, which may form a circle
                 value = replaced.get(value, value)
                 if value not in replaced:
                     break
             operation.operands[index] = value
+    return copy
 
 
 def body_of(function: Operation) -> Block | None:
@@ -204,16 +192,16 @@ def _is_copied(operation: Operation) -> bool:
 
 
 def cut(
-    module: Module, function: Operation, kept: Collection[Operation], returned: Sequence[Value] | None = None
-) -> Module | None:
-    """Return the module with only `kept` of `function`, the constants they need and the symbols they refer to.
+    candidate: Candidate, function: Operation, kept: Collection[Operation], returned: Sequence[Value] | None = None
+) -> Candidate | None:
+    """Return the program with only `kept` of `function`, the constants they need and the symbols they refer to.
 
-    Values that the kept operations need from others become arguments. returned: the results of the new function, by default
-    the values that the dropped operations used or, when there are none, those that nothing uses.
+    Values that the kept operations need from others become arguments. `returned` are the results of the new function, by
+    default the values that the dropped operations used or, when there are none, those that nothing uses.
 
     Returns None when the operations cannot be cut apart.
     """
-    block = body_of(function)
+    module, block = module_of(candidate), body_of(function)
     if block is None:
         return None
     kept = set(kept)
@@ -228,18 +216,20 @@ def cut(
                 waiting.append(operation)
     operations = [operation for operation in block.operations[:-1] if operation in chosen]
     if returned is None:
-        users_of = users(block)
+        reads = [(operation in chosen, free_values(operation)) for operation in block.operations]
+        used = {value for _, values in reads for value in values}
+        used_outside = {value for is_chosen, values in reads if not is_chosen for value in values}
         results = [value for operation in block.operations if operation in kept for value in operation.results]
         results = [value for value in results if _CROSSABLE.match(value.type)]
-        outside = [value for value in results if any(user not in chosen for user in users_of.get(value, ()))]
-        returned = outside or [value for value in results if value not in users_of] or results[-1:]
+        outside = [value for value in results if value in used_outside]
+        returned = outside or [value for value in results if value not in used] or results[-1:]
     if not operations or (not returned and all(operation.results for operation in operations)):
         return None
     smaller = _function(function, block, operations, returned)
     root = module.root
     body = Block(list(module.body.arguments), [*_referenced(module, function, smaller), smaller])
     copy = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.position)
-    return Module(copy, module.aliases, module.trailer)
+    return with_module(candidate, Module(copy, module.aliases, module.trailer))
 
 
 def _function(function: Operation, block: Block, operations: list[Operation], returned: Sequence[Value]) -> Operation:
@@ -274,8 +264,7 @@ def _referenced(module: Module, function: Operation, smaller: Operation) -> Iter
     waiting = [smaller]
     while waiting:
         for operation in waiting.pop().walk():
-            types = (value.type for value in operation.results)
-            for text in (*operation.texts(), *types):
+            for text in (*operation.texts(), *(value.type for value in operation.results)):
                 for symbol in map(known.get, symbols(text)):
                     if symbol and symbol not in needed:
                         needed.add(symbol)
@@ -283,29 +272,8 @@ def _referenced(module: Module, function: Operation, smaller: Operation) -> Iter
     return (symbol for symbol in module.body.operations if symbol in needed)
 
 
-def needed_for(function: Operation, values: Sequence[Value]) -> list[Operation]:
-    """Return the operations that the values depend on, and those without results."""
-    block = body_of(function)
-    assert block is not None
-    needed, chosen = set(values), []
-    for operation in reversed(block.operations[:-1]):
-        if not operation.results or any(value in needed for value in operation.results):
-            chosen.append(operation)
-            needed.update(free_values(operation))
-    return chosen[::-1]
-
-
 def update_function_type(function: Operation) -> None:
     """Derive a function's type attribute from its block."""
     if block := body_of(function):
         results = block.operations[-1].operands
         set_function_types(function, [value.type for value in block.arguments], [value.type for value in results])
-
-
-def users(block: Block) -> dict[Value, list[Operation]]:
-    """Map each value to the operations of a block that use it, in their regions too."""
-    found: dict[Value, list[Operation]] = {}
-    for operation in block.operations:
-        for value in free_values(operation):
-            found.setdefault(value, []).append(operation)
-    return found

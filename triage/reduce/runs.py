@@ -1,0 +1,209 @@
+"""The interestingness test of programs that compile and compute something wrong, or fail when they run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triage.compilers.values import array_type, differences, element_of, file_value, read_value, value_bytes, value_text
+from triage.model.case import Reference, RunSpec
+from triage.model.outcome import Failed, Untestable
+from triage.reduce.interestingness import InterestingnessTest, Oracle
+from triage.reduce.program import Candidate
+from triage.toolchains.home import disk_errors, write_whole
+
+Array = np.ndarray[Any, Any]
+
+
+def run_of(candidate: Candidate) -> RunSpec:
+    """Return how the program of a candidate is run."""
+    assert candidate.case.run is not None
+    return candidate.case.run
+
+
+def with_run(candidate: Candidate, run: RunSpec) -> Candidate:
+    """Return the candidate that is run in another way."""
+    return Candidate(candidate.program, replace(candidate.case, run=run))
+
+
+@dataclass
+class ArgumentValues:
+    """Chooses the values that smaller programs are run with: those of the original case, else a pattern of small numbers."""
+
+    folder: Path
+    """Gets files of values."""
+    _arrays: dict[Hashable, Array] = field(default_factory=dict)
+
+    def start(self, candidate: Candidate) -> Candidate | None:
+        """Remember the values of the case for the program's arguments, and return the candidate without them.
+
+        Returns None when the program takes other arguments.
+        """
+        run = run_of(candidate)
+        entry, arrays = candidate.program.entry(run.function), [read_value(text) for text in run.inputs]
+        if entry is None or len(entry.arguments) != len(arrays):
+            return None
+        for (origin, _), array in zip(entry.arguments, arrays, strict=True):
+            if array is None:
+                return None
+            self._arrays[origin] = array
+        return with_run(candidate, replace(run, inputs=()))
+
+    def bound(self, candidate: Candidate) -> Candidate | None:
+        """Return the candidate with values for its arguments, or None when an argument can have none."""
+        run = run_of(candidate)
+        entry = candidate.program.entry(run.function)
+        if entry is None:
+            return None
+        texts = run.inputs or [self._fitting(origin, type_) for origin, type_ in entry.arguments]
+        known = tuple(text for text in texts if text is not None)
+        return with_run(candidate, replace(run, function=entry.name, inputs=known)) if len(known) == len(texts) else None
+
+    def text(self, array: Array, element: str | None) -> str:
+        """Return an array as a value, in a file where it has many elements. For `element` see `element_of`."""
+        if (text := value_text(array, element)) is not None:
+            return text
+        content, ending = value_bytes(array, element)
+        path = self.folder / f"{sha256(content).hexdigest()[:24]}{ending}"
+        if not path.is_file():
+            with disk_errors("keep the values of a program"):
+                write_whole(path, content)
+        return file_value(path)
+
+    def _fitting(self, origin: Hashable, type_: str) -> str | None:
+        known = array_type(type_)
+        if known is None:
+            return None
+        shape, kind, element = known
+        array = fitted(self._arrays.get(origin), shape, kind)
+        return None if array is None else self.text(array, element)
+
+    def simplify_values(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
+        """Replace values by plainer ones."""
+        candidate = self.bound(candidate) or candidate
+        for index in range(len(run_of(candidate).inputs)):
+            candidate = test.first(self._simpler(candidate, index)) or candidate
+        return candidate
+
+    def _simpler(self, candidate: Candidate, index: int) -> Iterator[Candidate]:
+        """Replace one value by ones of a single number, by small whole numbers, then by rounded ones."""
+        run = run_of(candidate)
+        array = read_value(run.inputs[index])
+        if array is None or not array.size or (array == array.flat[:1]).all():
+            return
+        plain = [np.full_like(array, number) for number in (1, 0, array.flat[0])]
+        plain.append((np.arange(array.size) % 7).reshape(array.shape).astype(array.dtype))
+        plain += [np.round(array), np.round(array, 1)] if np.isfinite(array).all() and array.dtype.kind == "f" else []
+        for other in plain:
+            if not np.array_equal(other, array):
+                text = self.text(other, element_of(run.inputs[index]))
+                yield with_run(candidate, replace(run, inputs=(*run.inputs[:index], text, *run.inputs[index + 1 :])))
+
+
+def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array | None:
+    """Return an array in another shape and type: its first elements of each dimension, else its elements in their order.
+
+    An unknown size is that of the array. Without an array the elements are -1, 0, 1 and 2, or 0 and 1 where they may be
+    indices. Returns None when a size remains unknown.
+    """
+    if array is not None and array.ndim == len(shape):
+        shape = [size if wanted is None else wanted for size, wanted in zip(array.shape, shape, strict=True)]
+    sizes = [size for size in shape if size is not None]
+    if len(sizes) != len(shape):
+        return None
+    if array is None or not array.size:
+        array = np.arange(4) - 1 if np.dtype(kind).kind == "f" else np.arange(2)
+    elif array.ndim == len(sizes):
+        array = array[tuple(slice(size) for size in sizes)]
+    with np.errstate(all="ignore"):
+        return np.resize(array, sizes).astype(np.dtype(kind))
+
+
+@dataclass
+class RunOracle(Oracle):
+    """Compiles candidates and runs them. The reference computes what a candidate must return.
+
+    A candidate counts only if its results are defined: the reference runs it, returns finite numbers where it did so for the
+    original, does not read memory that was never written to, and a second reference agrees with it.
+    """
+
+    values: ArgumentValues = field(kw_only=True)
+    references: list[Reference] = field(kw_only=True)
+    """The one that computes the expected results, then others, of which the first that agrees on the original confirms it."""
+    results: Path = field(kw_only=True)
+    """Folder for the results that references compute."""
+    _finite: bool = False
+    _tolerances: Mapping[str, float] = field(default_factory=dict)
+
+    def start(self, candidate: Candidate) -> Candidate | None:
+        """Take over the values of the original program, and choose the second reference."""
+        ready = self.values.start(candidate)
+        bound = self.bound(ready) if ready else None
+        expected = self._expected(bound, self.references[0]) if bound else None
+        if ready is None or bound is None or expected is None:
+            return None
+        self._tolerances = dict(run_of(ready).tolerances)
+        self._finite = _is_finite(expected)
+        agreeing = (other for other in self.references[1:] if self._agree(expected, self._expected(bound, other)))
+        second = next(agreeing, None)
+        self.references[1:] = [second] if second else []
+        if second is None:
+            self.notes.append("no second toolchain computes the expected results as well, so that only one confirms them")
+        return ready
+
+    def bound(self, candidate: Candidate) -> Candidate | None:
+        return self.values.bound(candidate)
+
+    def complete(self, candidate: Candidate) -> Candidate | None:
+        """Return the candidate with its values and the results that it must compute."""
+        bound = self.bound(candidate)
+        expected = self._expected(bound, self.references[0]) if bound else None
+        if bound is None or expected is None:
+            return None
+        arrays = [(text, read_value(text)) for text in expected]
+        texts = tuple(text if array is None else self.values.text(array, element_of(text)) for text, array in arrays)
+        return with_run(bound, replace(run_of(bound), expected=texts, reference=None))
+
+    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+        """Return whether the bad toolchain's program fails as it did on the original, where the reference runs it."""
+        expected = self._expected(candidate, self.references[0], cancelled)
+        if expected is None or (self._finite and not _is_finite(expected)):
+            return False
+        run = replace(run_of(candidate), expected=expected, reference=None)
+        outcome = self._compile(with_run(candidate, run), self.bad, 0, cancelled).outcome
+        if not isinstance(outcome, Failed) or outcome.flaky or not self.baseline.match(outcome.failure):
+            return False
+        return all(self._agree(expected, self._expected(candidate, other, cancelled)) for other in self.references[1:])
+
+    def keep_operation(self, candidate: Candidate) -> None:
+        """Do nothing: a run names no operation."""
+
+    def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
+        """Return True: `fails` asks the reference."""
+        return True
+
+    def _expected(
+        self, candidate: Candidate, reference: Reference, cancelled: threading.Event | None = None
+    ) -> tuple[str, ...] | None:
+        with self._written(candidate) as case:
+            results = self.engine.planner.reference_results(
+                case, self.bad, reference, folder=self.results, made=self._count, cancelled=cancelled
+            )
+        return None if isinstance(results, Untestable) else results
+
+    def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:
+        if others is None or len(texts) != len(others):
+            return False
+        pairs = zip(texts, others, strict=True)
+        return all(differences(text, other, self._tolerances).get("mismatches", 1) == 0 for text, other in pairs)
+
+
+def _is_finite(texts: Sequence[str]) -> bool:
+    arrays = [read_value(text) for text in texts]
+    return all(array is not None and bool(np.isfinite(array).all()) for array in arrays)
