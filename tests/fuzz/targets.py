@@ -29,7 +29,7 @@ from triage.classify.rules_file import check_rules
 from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
-from triage.mlir.ir_reader import DumpReader, read_printed
+from triage.mlir.ir_reader import DumpReader
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut
@@ -81,7 +81,6 @@ def log(data: bytes, folder: Path) -> None:
 
 def mlir(data: bytes, folder: Path) -> None:
     """A module that is printed and parsed again is the same."""
-    read_printed(_file(data, folder, "printed.mlir"), WORDS)
     dump = DumpReader(WORDS, lambda _: None)
     dump.feed(data)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from tests.mlir.printed_ir import WORDS
 from triage.compilers.iree.lint import IreeLinter
 from triage.mlir import rewrite
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
-from triage.mlir.ir_reader import DumpReader, read_printed
+from triage.mlir.ir_reader import DumpReader
 from triage.reduce.frontends.mlir_program import MlirProgram, copy_module
 
 DEEP = 100_000
@@ -30,10 +29,8 @@ def nested(depth: int) -> str:
     return program().replace('"t.op"()', '"t.op"() ' + "({\n" + '"t.in"() ({\n' * depth + "}) : () -> ()\n" * depth + "})")
 
 
-def read(text: str, folder: Path) -> None:
+def read(text: str) -> None:
     """Read a program in every way in which programs are read."""
-    (folder / "printed.mlir").write_text(text)
-    read_printed(folder / "printed.mlir", WORDS)
     dump = DumpReader(WORDS, lambda _: None)
     dump.feed(b"// -----// IR Dump After CSE (cse) //----- //\n" + text.encode())
     module = parse_module(text)
@@ -48,17 +45,17 @@ def read(text: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: f"{text[0]} {'closed' if text[0] != text[-1] else 'open'}")
-def test_nested_brackets_are_read_or_refused(text: str, tmp_path: Path) -> None:
+def test_nested_brackets_are_read_or_refused(text: str) -> None:
     for damaged in (text, program(attribute=text), program(type_=f"tensor{text}"), program(location=f" loc{text}")):
         with suppress(UnparsableError):
-            read(damaged, tmp_path)
+            read(damaged)
 
 
 @pytest.mark.parametrize("depth", [150, 5_000, 20_000])
-def test_regions_nested_too_deeply_are_refused(depth: int, tmp_path: Path) -> None:
+def test_regions_nested_too_deeply_are_refused(depth: int) -> None:
     with pytest.raises(UnparsableError):
-        read(nested(depth), tmp_path)
+        read(nested(depth))
 
 
-def test_deep_regions_that_are_accepted_can_be_used(tmp_path: Path) -> None:
-    read(nested(95), tmp_path)
+def test_deep_regions_that_are_accepted_can_be_used() -> None:
+    read(nested(95))

@@ -30,9 +30,7 @@ def attributed(triage: Triage, shared_home: Path) -> Any:
 @pytest.mark.core
 def test_a_pass_that_collapses_more_dimensions_is_found(attributed: Any, tmp_path: Path) -> None:
     out = tmp_path / "page"
-    attribution = attributed(
-        "llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16", "--no-phases", "--out", str(out)
-    )
+    attribution = attributed("llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16", "--out", str(out))
     assert attribution["status"] == "parted"
     assert attribution["pass"]["name"] == "CollapseDimensionsPass"
     assert attribution["pass"]["on"] == "bad"
@@ -50,11 +48,6 @@ def test_equal_ir_up_to_the_pass_that_fails(attributed: Any) -> None:
     attribution = attributed("sharded-updates-short", "3.1.0", "3.2.0")
     assert attribution["status"] == "failing-pass"
     assert attribution["suspect_passes"] == ["ScheduleExecutionPass"]
-    phases = {phase["phase"]: phase for phase in attribution["phases"]}
-    assert list(phases)[-2:] == ["flow", "stream"]
-    assert phases["flow"]["same"] is True
-    assert phases["flow"]["good"]["transfers"] == phases["flow"]["bad"]["transfers"] > 0
-    assert phases["stream"]["bad"] is None
     assert attribution["first_phase"] is None
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from triage.attribute.align import AlignedPass, Divergence, FunctionState, Trace, TracePair, follow
 from triage.attribute.excerpt import DumpText, source_files
-from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt, PhaseComparison
+from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt
 from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history import Repository
-from triage.mlir.fingerprint import Fingerprint, Vocabulary, combined
-from triage.mlir.ir_reader import DumpReader, PassName, PrintedModule, read_printed
+from triage.mlir.fingerprint import Fingerprint, Vocabulary
+from triage.mlir.ir_reader import DumpReader, PassName
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.execution import Ending, Execution, Stage
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from triage.compilers.base import Ir
 
 T = TypeVar("T")
-_MAX_DIFFERENCES = 12  # of one phase
 _UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
 
 
@@ -39,7 +38,6 @@ _UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
 class Depth:
     """How much to compare."""
 
-    phases: bool = True
     excerpts: bool = True
     patience: float | None = None
     """Seconds for each compile that prints IR, instead of the case's own limit."""
@@ -158,7 +156,6 @@ class _Comparison:
             first=first,
             decided=decided,
             one_sided=traces.one_sided_passes(),
-            phases=tuple(self._compare_phases()) if depth.phases else (),
             shared_memory_bytes={"good": _shared_bytes(traces.good, found.good), "bad": shared},
             files=files,
             notes=tuple(self.notes),
@@ -205,15 +202,12 @@ class _Comparison:
                 self.printed += len(data)
             on_data(data)
 
-        self._count_compile(f"on {toolchain.revision.name}, {self.compiles + 1} compiles")
+        with self._lock:
+            self.compiles += 1
+        self.task.describe(f"attribute  {self.case.name} on {toolchain.revision.name}, {self.compiles} compiles")
         execution = self.runner.observe(self.case, toolchain, alter, on_stderr=count)
         assert isinstance(execution, Execution)  # both compilers can be tested
         return execution
-
-    def _count_compile(self, what: str) -> None:
-        with self._lock:
-            self.compiles += 1
-        self.task.describe(f"attribute  {self.case.name} {what}")
 
     def _trace(self, toolchain: Toolchain, words: Vocabulary) -> tuple[Trace, Execution]:
         trace = Trace()
@@ -255,36 +249,6 @@ class _Comparison:
 
     def _files(self, name: PassName) -> tuple[str, ...]:
         return source_files(name, self.repository, self.toolchains[1].revision.commit, self.ir.words.sources)
-
-    def _compare_phases(self) -> Iterator[PhaseComparison]:
-        """Compare the program after each phase that both have, in order, until a compiler does not get there."""
-        last = (self.failure.phase if self.failure else None) or self.case.phase
-        known, other = (self.ir.phases(toolchain, last) for toolchain in self.toolchains)
-        for phase in (phase for phase in known if phase in other):
-            good, bad = self._both(partial(self._print, phase=phase))
-            if good and bad:
-                yield PhaseComparison(phase, self._counts(good), self._counts(bad), good.same_as(bad), _differences(good, bad))
-                continue
-            if good or bad:
-                yield PhaseComparison(phase, self._counts(good), self._counts(bad), None)
-            return
-
-    def _print(self, toolchain: Toolchain, phase: str) -> Fingerprint | None:
-        """Return the fingerprint of the program after a phase, if the compiler gets there."""
-        found: list[PrintedModule | None] = []
-        self._count_compile(f"on {toolchain.revision.name}: {phase}")
-        alter = partial(self.ir.up_to, phase=phase)
-        self.runner.observe(self.case, toolchain, alter, on_output=lambda path: found.append(read_printed(path, self.ir.words)))
-        if not found or not found[0]:
-            return None
-        # Only functions count: versions spell what surrounds them, such as target descriptions, differently.
-        return replace(combined(found[0].functions.values()), operations=found[0].whole.operations)
-
-    def _counts(self, fingerprint: Fingerprint | None) -> Mapping[str, int] | None:
-        if fingerprint is None:
-            return None
-        counted = self.ir.words.counts.items()
-        return {name: sum(fingerprint.operations.get(operation, 0) for operation in operations) for name, operations in counted}
 
 
 def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
@@ -333,10 +297,3 @@ def _operations(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
     here, there = good.operations, bad.operations
     names = (name for name in sorted({*here, *there}) if here.get(name, 0) != there.get(name, 0))
     return tuple(Difference(name, str(here.get(name, 0)), str(there.get(name, 0))) for name in names)
-
-
-def _differences(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
-    """Return the choices and the operations that differ, of the operations the largest differences first."""
-    counts = sorted(_operations(good, bad), key=lambda count: -abs(int(count.good) - int(count.bad)))
-    choices = [Difference(*choice) for choice in good.choice_differences(bad)]
-    return tuple([*choices, *counts][:_MAX_DIFFERENCES])

@@ -84,20 +84,6 @@ class DivergingPass:
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseComparison:
-    """The program after one phase."""
-
-    phase: str
-    good: Mapping[str, int] | None
-    """Counts by name; None for a compiler that did not get that far."""
-    bad: Mapping[str, int] | None
-    same: bool | None
-    """None unless both got that far."""
-    differences: tuple[Difference, ...] = ()
-    """Choices, then operations, the largest difference first."""
-
-
-@dataclass(frozen=True, slots=True)
 class Attribution:
     """Which pass makes the difference between two compilers."""
 
@@ -123,7 +109,6 @@ class Attribution:
     """A later pass that makes different choices, such as tile sizes."""
     one_sided: tuple[PassName, ...] = ()
     """The passes that changed IR on one compiler only."""
-    phases: tuple[PhaseComparison, ...] = ()
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
     """Of the function, before its buffers become pointers; None if unknown."""
     files: tuple[str, ...] = ()
@@ -149,8 +134,9 @@ class Attribution:
 
     @property
     def first_phase(self) -> str | None:
-        """The first phase whose output differs in meaning."""
-        return next((comparison.phase for comparison in self.phases if comparison.same is False), None)
+        """The phase of the pass after which the two diverge, if its name tells."""
+        found = self.persistent
+        return FailingPass(found.name, found.argument).phase if found else None
 
     @property
     def suspects(self) -> tuple[PassName, ...]:

@@ -43,7 +43,7 @@ def pass_evidence(
     Two compiles, each ended after a minute.
     """
     try:
-        found = attribute(runner, case, good, bad, repository, Depth(phases=False, excerpts=False, patience=_TIME_LIMIT))
+        found = attribute(runner, case, good, bad, repository, Depth(excerpts=False, patience=_TIME_LIMIT))
     except Interrupted:
         raise
     except TriageError as error:

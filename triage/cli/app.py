@@ -82,6 +82,7 @@ _PASSES = "passes are always compared where that helps"
 _FAMILY = "write the family before the revision, such as FAMILY:3.2.0"
 _FUNCTION, _TIME = "use --metric run_seconds:FUNCTION", "each probe is measured for at most 60 s"
 _NAMES_FAILURES = "`triage classify` names the failures of a log"
+_PHASES = "the phase is that of the pass, and no phase is compiled by itself"
 #: What replaces a command, an option of one command, or an option of several.
 _REMOVED = {
     "watch": "progress is printed on the terminal, and the finished night is in nightly.json",
@@ -116,6 +117,8 @@ _REMOVED = {
     "install --jobs": "four are installed at once",
     "info --family": _FAMILY,
     "list --family": "write `triage toolchains list FAMILY`",
+    "attribute --phases": _PHASES,
+    "attribute --no-phases": _PHASES,
     "reduce --metric": "write a recipe of `compiler: command` whose command fails where the number is too large",
     "reduce --save-other-failures": _NAMES_FAILURES,
     "reduce --slipped": _NAMES_FAILURES,
@@ -123,7 +126,7 @@ _REMOVED = {
 _MANY = 8  # options of a command from which on panels help to find one
 _PANELS = {
     "What": "--case --suite-config --find --match --metric --vary --model --backend --chip --kernel --input --all "
-    "--interactive --run --phases --dispatch --top --bisect --reduce --investigate --bench --save --from-text --block --line",
+    "--interactive --run --dispatch --top --bisect --reduce --investigate --bench --save --from-text --block --line",
     "Where to search": "--toolchain --baseline --good --bad --since --until --repo --project --every --build --share",
     "How sure": "--confidence --trust --fresh --threshold --time --budget --repeats --strict --try",
     "Output": "--out --format --github --allow-missing",

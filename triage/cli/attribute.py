@@ -8,7 +8,7 @@ from typing import Annotated
 
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, flag, option, rev_option, slower_metric
+from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, option, rev_option, slower_metric
 from triage.cli.screen import AppContext, print_stderr
 from triage.execution.judge import Metric
 from triage.report.attribution import attribution_document, write_attribution
@@ -25,9 +25,6 @@ def attribute(
         Path | None, option("Clone of the compiler, to find the pass's source files.", "--repo", metavar="DIR")
     ] = None,
     metric: SlowerOption = None,
-    phases: Annotated[
-        bool, flag("Compare the program after each phase too (two compiles per phase).", "--phases/--no-phases")
-    ] = True,
     out: Annotated[Path | None, option("Write attribution.html to this folder.", metavar="DIR")] = None,
     output: FormatOption = "text",
 ) -> Exit:
@@ -41,7 +38,6 @@ def attribute(
 
     - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad 3.11.0`
     """
-    from triage.attribute.divergence import Depth
     from triage.attribute.divergence import attribute as compare
     from triage.attribute.result import ComparisonResult
     from triage.bisect.metric import judged_by_time, slower_kernel
@@ -58,7 +54,7 @@ def attribute(
             judging = opened.enter_context(judged_by_time(runner, case, ends, time_metric, function, SECONDS))
             if time_metric == Metric.RUN_SECONDS:
                 kernel = slower_kernel(runner, case, ends, SECONDS)
-        found = compare(judging, case, *ends, clone, Depth(phases=phases), kernel)
+        found = compare(judging, case, *ends, clone, kernel=kernel)
     write_report(output, found, attribution_document)
     if out:
         print_stderr(f"written: {write_attribution(found, out)}")

@@ -1,4 +1,4 @@
-"""Read printed IR of any length line by line, in bounded memory: fingerprints of a phase's output or of each pass's dump."""
+"""Read printed IR of any length line by line, in bounded memory: the fingerprints of the dump after each pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from pathlib import Path
 
 from triage.mlir.fingerprint import MODULUS, Fingerprint, Spellings, Vocabulary
 from triage.mlir.generic_form import OPERATION
@@ -17,7 +16,6 @@ from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 _MAX_LINE = 1 << 18
 """Bytes kept of a line: the name is at its beginning and the types at its end; constants in the middle are dropped."""
 
-_CHUNK = 1 << 20
 _HEADER = re.compile(
     r"// -----// IR Dump (?:After|Before) (?P<name>(?:\(anonymous namespace\)::)?\S+?)(?P<failed> Failed)?"
     r"(?:(?: \(|: )(?P<argument>[\w.-]*)| //-----|\Z)"
@@ -255,11 +253,6 @@ class LineSplitter:
         if len(self._carry) > 2 * _MAX_LINE:
             self._carry = _shortened(self._carry)
 
-    def finish(self) -> None:
-        """Report a last line without a line break."""
-        if self._carry:
-            self.feed(b"\n")
-
 
 def _shortened(line: bytes) -> bytes:
     return line if len(line) <= _MAX_LINE else line[: _MAX_LINE // 2] + line[-_MAX_LINE // 2 :]
@@ -300,14 +293,3 @@ def pass_in(line: str) -> tuple[PassName, bool] | None:
     if found is None:
         return None
     return PassName(found["name"].rsplit("::", 1)[-1], found["argument"]), bool(found["failed"])
-
-
-def read_printed(path: Path, words: Vocabulary) -> PrintedModule | None:
-    """Read the module in a file, or return None if the file holds no IR, such as a binary."""
-    modules: list[PrintedModule] = []
-    lines = LineSplitter(IrReader(words, modules.append).line)
-    with path.open("rb") as source:
-        while chunk := source.read(_CHUNK):
-            lines.feed(chunk)
-    lines.finish()
-    return modules[0] if modules else None

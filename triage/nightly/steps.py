@@ -182,7 +182,7 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         raise NoResult(f"it fails in the stage {cluster.failure.stage.value}", "skipped")
     cluster.stand_aside()
     repository = Repository(setting.finder.repo) if setting.finder.repo else None
-    depth = Depth(phases=False, patience=_PATIENCE)
+    depth = Depth(patience=_PATIENCE)
     found = attribute(setting.run.runner, cluster.case, *cluster.known_ends, repository, depth)
     if found.status is ComparisonResult.INCONCLUSIVE:
         raise NoResult(found.reason or "no answer")

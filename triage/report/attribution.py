@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 from triage.attribute.excerpt import diff
-from triage.attribute.result import Attribution, ComparisonResult, DivergingPass, PhaseComparison
+from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
 from triage.model.execution import Stage
-from triage.report.document import Block, Code, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.document import Block, Code, Document, Facts, Heading, Inline, Paragraph, Span
 from triage.report.elements import failure_text, plural, revision_text
 from triage.report.formats import rendered
 from triage.toolchains.home import disk_errors, write_whole
@@ -22,8 +22,6 @@ def attribution_document(found: Attribution) -> Document:
     """Show the pass after which two compilers diverge, with the IR of both."""
     answer = sentence(found)
     blocks: list[Block] = [Paragraph([Span(found.case, "strong"), ": ", answer]), Facts(list(_facts(found)))]
-    if found.phases:
-        blocks.append(_phase_table(found))
     excerpt = found.persistent.excerpt if found.persistent else None
     if excerpt:
         lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
@@ -72,7 +70,7 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
     if function := found.function.get("bad"):
         yield "function", function
     if found.first_phase:
-        yield "phase", f"{found.first_phase} is the first whose output differs in meaning"
+        yield "phase", found.first_phase
     for name, diverging in (("pass", found.persistent), ("then", found.decided), ("earlier", found.first)):
         if diverging:
             yield name, _pass_text(diverging, found)
@@ -111,19 +109,3 @@ def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
         if side is None:
             text += f"; on {revision.name} it does not run here or changes nothing"
     return text
-
-
-def _phase_table(found: Attribution) -> Table:
-    names = list(found.phases[0].good or found.phases[0].bad or {})
-    rows: list[list[Inline]] = []
-    for comparison in found.phases:
-        cells = []
-        for name in names:
-            good, bad = ("-" if counts is None else str(counts.get(name, 0)) for counts in (comparison.good, comparison.bad))
-            cells.append(good if good == bad else f"{good} | {bad}")
-        rows.append([comparison.phase, Span(_state(comparison), "plain" if comparison.same else "warning"), *cells])
-    return Table(("at the end of", "meaning", *names), rows)
-
-
-def _state(comparison: PhaseComparison) -> str:
-    return {True: "same", False: "differs", None: "not reached by both"}[comparison.same]
