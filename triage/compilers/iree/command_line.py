@@ -11,14 +11,14 @@ from pathlib import Path
 
 from triage.compilers.iree.devices import (
     BACKENDS,
-    CHIP_FLAGS,
+    CHIPS,
     DEVICE,
     DEVICE_NAMES,
     IREE,
     LOCAL,
     STARTS_LATE,
     device_flags,
-    target_of,
+    named_targets,
 )
 from triage.compilers.parts import PastedText, RecipeFromInput
 from triage.compilers.pasted_text import ShellCommand, calls_in, read_mlir
@@ -29,13 +29,6 @@ from triage.recipes.family import RecipeStart
 _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
 _STDIN = ("-", "/dev/stdin", "%s")
 _PHASE = "--compile-to="
-# A recipe names the chip once; each version gets its own spelling. Older spellings are read only.
-_CHIPS = {f"--{name}": backend for backend, spellings in CHIP_FLAGS.items() for name in spellings} | {
-    "--iree-rocm-target-chip": "rocm",
-    "--iree-cuda-llvm-target-arch": "cuda",
-    "--iree-hal-cuda-llvm-target-arch": "cuda",
-    "--iree-llvm-target-cpu": "llvm-cpu",
-}
 # Backends that current versions spell in another way.
 _OLD_BACKENDS = {"vulkan": "vulkan-spirv", "dylib-llvm-aot": "llvm-cpu", "dylib": "llvm-cpu", "cpu": "llvm-cpu", "hip": "rocm"}
 # Options that only change what is printed, and where; and programs of the other machine.
@@ -176,7 +169,7 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
             raise BadInput("the command line names no backend and no device; name the backend with --backend")
         if not starts_late:
             notes.append(f"The command line names no backend; {chosen} is passed.")
-    chips = list(dict.fromkeys(flag for flag in flags if _CHIPS.get(flag.partition("=")[0]) == chosen))
+    chips = list(dict.fromkeys(flag for flag in flags if CHIPS.get(flag.partition("=")[0]) == chosen))
     chip = chips[0].partition("=")[2] if len(chips) == 1 else None
     if chip:
         flags.remove(chips[0])
@@ -190,21 +183,8 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
 
 def _backend(flags: Sequence[str]) -> str | None:
     """The backend that the flags compile for. Of several the one of a GPU, whose chip versions spell differently."""
-    backend, _ = target_of(flags)
-    if backend is not None:
-        return backend if backend in IREE.backends else backend.split(",")[0]
-    by_driver = {name: backend for backend, name in DEVICE_NAMES.items() if name != "local"}
-    named = []
-    for flag in flags:
-        name, _, value = flag.partition("=")
-        if flag.startswith(DEVICE):
-            driver = re.split(r"[\[:,]", re.sub(r"^[\w$.-]+=", "", value))[0]
-            named.append(by_driver.get(driver, IREE.aliases.get(driver, driver)))
-        elif flag.startswith(BACKENDS):
-            named.append(value.split(",")[0])
-        elif name in _CHIPS:
-            named.append(_CHIPS[name])
-    known = [name for name in named if name in IREE.backends]
+    named = named_targets(flags)[0] or [CHIPS[name] for flag in flags if (name := flag.partition("=")[0]) in CHIPS]
+    known = [name for name in named if name in IREE.backends] or named[:1]
     return next((name for name in known if name in ("rocm", "cuda")), known[0] if known else None)
 
 

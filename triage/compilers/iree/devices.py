@@ -65,8 +65,13 @@ CHIP_FLAGS = {
     "vulkan-spirv": ("iree-vulkan-target",),
     "llvm-cpu": ("iree-llvmcpu-target-cpu",),
 }
-# The chip flags that imply their backend; a program for a GPU may name the CPU of its host too.
-_GPU_CHIP_FLAGS = {f"--{name}": backend for backend in ("rocm", "cuda") for name in CHIP_FLAGS[backend]}
+# A recipe names the chip once; each version gets its own spelling. Older spellings are read only.
+CHIPS = {f"--{name}": backend for backend, spellings in CHIP_FLAGS.items() for name in spellings} | {
+    "--iree-rocm-target-chip": "rocm",
+    "--iree-cuda-llvm-target-arch": "cuda",
+    "--iree-hal-cuda-llvm-target-arch": "cuda",
+    "--iree-llvm-target-cpu": "llvm-cpu",
+}
 # A program for a late phase names its targets itself.
 STARTS_LATE = re.compile(r"--compile-mode=hal-executable|--compile-from=(?:executable-\w+|hal|vm)\b")
 
@@ -139,17 +144,26 @@ def declaring(devices: Sequence[str], backend: str | None, options: Sequence[str
     return tuple(flags)
 
 
+def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The backends that a command line names or implies, and the chips of GPUs."""
+    backends, chips = [], []
+    for flag, _, value in (text.partition("=") for text in options):
+        if f"{flag}=" in (BACKENDS, LOCAL):
+            backends += value.split(",")
+        elif f"{flag}=" == DEVICE:
+            driver = re.split(r"[\[:,]", re.sub(r"^[\w$.-]+=", "", value))[0]
+            if driver != "local" or not any(text.startswith(LOCAL) for text in options):
+                backends.append(IREE.aliases.get(driver, driver))
+        elif flag in CHIPS:
+            backends += [CHIPS[flag]] if is_gpu(CHIPS[flag]) else []
+            chips += [value] if is_gpu(CHIPS[flag]) else []
+    return backends, chips
+
+
 def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
     """The backend and the chip that a command line compiles for; None for none or several."""
-    backends = {text.removeprefix(flag) for text in options for flag in (BACKENDS, LOCAL) if text.startswith(flag)}
-    parts = [text.partition("=") for text in options]
-    chips = {value: _GPU_CHIP_FLAGS[flag] for flag, _, value in parts if flag in _GPU_CHIP_FLAGS}
-    drivers = {re.sub(r"^[\w$.-]+=", "", value).partition("[")[0] for flag, _, value in parts if f"{flag}=" == DEVICE}
-    backends |= {
-        *chips.values(),
-        *(backend for backend in DEVICE_NAMES if is_gpu(backend) and DEVICE_NAMES[backend] in drivers),
-    }
-    return backends.pop() if len(backends) == 1 else None, next(iter(chips)) if len(chips) == 1 else None
+    backends, chips = map(set, named_targets(options))
+    return backends.pop() if len(backends) == 1 else None, chips.pop() if len(chips) == 1 else None
 
 
 def is_gpu(backend: str | None) -> bool:

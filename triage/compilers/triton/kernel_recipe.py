@@ -74,7 +74,8 @@ class TritonRecipes(RecipeFromInput):
                 break
             seen.append(guess)
             attempt = _attempt(_with(best.start, guess), compile_)
-            if attempt and (attempt.passed or (attempt.progress >= best.progress and attempt.message != best.message)):
+            is_new = attempt and (attempt.progress, attempt.message) != (best.progress, best.message)
+            if attempt and (attempt.passed or (attempt.progress >= best.progress and is_new)):
                 best = attempt
         if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):  # no other value would help
             return best.start
