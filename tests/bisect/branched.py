@@ -12,7 +12,7 @@ import pytest
 from tests.bisect.letters import case_named, outcome
 from triage.bisect import plan
 from triage.bisect.plan import BisectRequest
-from triage.bisect.result import Bisection, BisectKind, commit_revision
+from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import run_search
 from triage.execution.task import ProbeJob
 from triage.git_history import CommitPosition, Timeline
@@ -41,7 +41,7 @@ class EverySource:
         return [
             Offer(
                 self.name,
-                commit_revision(timeline.commits[index]),
+                timeline.commits[index].revision,
                 CommitPosition(index, timeline.commits[index].sha),
                 self.seconds,
                 "",

@@ -247,8 +247,8 @@ def test_the_originals_of_cherry_picks_are_found(releases: Releases) -> None:
     for tag, (start, commits) in expected.items():
         branch = branch_at(releases.history, tag)
         assert branch is not None
-        assert branch.start.sha == shas[start]
-        assert {own.commit.sha: ([one.sha for one in own.originals], own.matched_by) for own in branch.commits} == {
+        assert branch.start.commit == shas[start]
+        assert {own.commit: ([one.commit for one in own.picked_from], own.matched_by) for own in branch.commits} == {
             shas[name]: ([] if number is None else [shas[number]], way) for name, (number, way) in commits.items()
         }
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain
-from triage.bisect.result import Pin, Suspect, UntestableRevision, commit_revision
+from triage.bisect.result import Pin, Suspect, UntestableRevision
 from triage.git_history import Branch, Links, Timeline, place_of, pull_request, read_branches, same_change
 from triage.git_history.refs import links_of, read_moves
 from triage.model.case import Case
@@ -247,7 +247,7 @@ def commit_range(
         end = old_ref if index == 0 else new_ref if index == len(both) - 1 else None
         is_undone = 0 < index <= len(undone)
         changed = both[index - 1].commits[0] if is_undone else group.commits[0]
-        revision = commit_revision(group.commits[0])
+        revision = group.commits[0].revision
         ref = end or ToolchainRef(family, revision, bring=_Obtain(group, sources, reported, brought))
         candidates.append(
             Candidate(
@@ -276,7 +276,7 @@ def commit_change(commit: Commit, links: Links | None) -> Suspect:
     """Return the details of a commit that has its files. links: pages of its repository."""
     number = pull_request(commit.subject)
     return Suspect(
-        **asdict(commit_revision(commit)),
+        **asdict(commit.revision),
         pull_request=number,
         url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
         files=tuple(changed.path for changed in commit.files),

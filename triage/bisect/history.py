@@ -11,9 +11,9 @@ from typing import ClassVar
 
 from packaging.version import Version
 
-from triage.bisect.result import ReleaseBranch
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
+from triage.git_history import Branch
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Revision
@@ -130,7 +130,7 @@ class Histories:
     """The result of `triage history`."""
 
     cases: Sequence[History]
-    branches: Sequence[ReleaseBranch] = ()
+    branches: Sequence[Branch] = ()
     """Those of releases where a status changes."""
 
 

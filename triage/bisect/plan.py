@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -299,11 +300,11 @@ def _nightly(request: BisectRequest, text: str, day: str) -> str:
     if not (stamp.isdigit() and len(stamp) == 8):
         raise BadInput(f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04")
     patterns = request.project.nightlies.tags if request.project.nightlies else ()
-    tagged = [tag for pattern in patterns for tag in timeline.tags(pattern.format(version=f"*{stamp}*"))]
+    of_project = [name for pattern in patterns for name in fnmatch.filter(timeline.tags, pattern.format(version=f"*{stamp}*"))]
     placed: dict[int, str] = {}
-    for tag in tagged or timeline.tags(f"*{stamp}*"):
+    for name in of_project or fnmatch.filter(timeline.tags, f"*{stamp}*"):
         with suppress(BadInput):  # a tag without common history
-            placed[timeline.place(tag.sha).index] = tag.sha
+            placed[timeline.place(timeline.tags[name]).index] = timeline.tags[name]
     if placed:
         return placed[max(placed)]
     return timeline.commits[timeline.newest_at(f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:]}")].sha

@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 
 from triage.bisect.belief import Floats
-from triage.bisect.result import RankedChange, commit_revision
+from triage.bisect.result import RankedChange
 from triage.git_history import CommitRange, Timeline, pull_request, title
 from triage.git_history.refs import links_of
 from triage.model.outcome import Failure
@@ -109,7 +109,7 @@ def rank(
         index = max(group, key=lambda member: (chances[member], -member))
         commit, number = commits[index], pull_request(commits[index].subject)
         change = RankedChange(
-            **asdict(commit_revision(commit)),
+            **asdict(commit.revision),
             probability=round(float(chances[group].sum()), 5),
             pull_request=number,
             url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from triage.git_history import Branch
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failure, Verdict
-from triage.model.revision import Commit, Revision
+from triage.model.revision import Revision
 from triage.recipes.expectations import matches
 
 CONFIDENCE = 0.995  # posterior probability of a culprit
@@ -99,35 +99,6 @@ class RankedChange(Suspect):
 
 
 @dataclass(frozen=True)
-class BranchRevision(Revision):
-    """A commit of a branch."""
-
-    picked_from: tuple[Revision, ...] = ()
-    """The commits that it picks, or the merge that brought it to the main line."""
-    matched_by: str | None = None
-    """How those were recognised: line, subject, pull_request or merge."""
-
-
-@dataclass(frozen=True)
-class ReleaseBranch:
-    """A branch that a release lies on, with the commit of the main line that it starts from."""
-
-    name: str
-    start: Revision
-    commits: tuple[BranchRevision, ...]
-
-    @classmethod
-    def of(cls, branch: Branch) -> ReleaseBranch:
-        """Describe a branch of a repository."""
-        commits = []
-        for own in branch.commits:
-            how = own.matched_by.name.lower() if own.matched_by else None
-            originals = tuple(map(commit_revision, own.originals))
-            commits.append(BranchRevision(**asdict(commit_revision(own.commit)), picked_from=originals, matched_by=how))
-        return cls(branch.name, commit_revision(branch.start), tuple(commits))
-
-
-@dataclass(frozen=True)
 class RankedChanges:
     """The changes between two revisions, the most suspicious first; nothing was built."""
 
@@ -137,7 +108,7 @@ class RankedChanges:
     failure: Failure | None = None
     evidence: str | None = None
     """What the passes of both compilers show."""
-    branches: tuple[ReleaseBranch, ...] = ()
+    branches: tuple[Branch, ...] = ()
     """Those that the revisions lie on."""
 
 
@@ -217,7 +188,7 @@ class Bisection:
     """From failing to compiling, where the newest revision compiles."""
     command: str | None = None
     """A command line that answers, where the named ends do not fit."""
-    branches: tuple[ReleaseBranch, ...] = ()
+    branches: tuple[Branch, ...] = ()
     """Those that the ends lie on."""
     undone: bool = False
     """The new end lacks the suspects, so that `kind` is the opposite of what was searched: a fix is missing."""
@@ -244,11 +215,6 @@ class Combination:
     status: str
     failure: Failure | None
     reason: str | None
-
-
-def commit_revision(commit: Commit) -> Revision:
-    """A commit as a revision; its name is the short sha."""
-    return Revision(commit.sha[:_SHORT_SHA], commit.sha, commit.date[:10], commit.subject)
 
 
 def unexpected(case: Case, failure: Failure) -> str | None:

@@ -19,7 +19,6 @@ from triage.bisect.result import (
     Bisection,
     BisectKind,
     OtherFailure,
-    ReleaseBranch,
     Side,
     Suspect,
     Transition,
@@ -497,7 +496,7 @@ def answer(search: BisectSearch) -> Bisection:
         suspects=tuple(suspects),
         confirmed=search.is_confirmed,
         evidence=search.evidence.summary if search.evidence else None,
-        branches=tuple(map(ReleaseBranch.of, search.range.branches)),
+        branches=search.range.branches,
     )
 
 

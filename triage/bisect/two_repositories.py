@@ -21,7 +21,7 @@ from typing import ClassVar
 from triage.bisect.candidates import BisectRange, Candidate, commit_change
 from triage.bisect.history import plain_status
 from triage.bisect.plan import BisectRequest, bisect_between, compilers_at, line_to, search_on, search_versions
-from triage.bisect.result import Answer, Bisection, Combination, Side, commit_revision
+from triage.bisect.result import Answer, Bisection, Combination, Side
 from triage.bisect.search import run_search, wrong_end
 from triage.execution.judge import verdict_of
 from triage.execution.task import ProbeJob
@@ -119,7 +119,7 @@ class ModelHistory:
         return BisectRange(
             tuple(
                 Candidate(
-                    commit_revision(commit),
+                    commit.revision,
                     compiler,
                     change=commit_change(commit, timeline.links),
                     shas=(commit.sha,),

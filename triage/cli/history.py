@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from triage.bisect.history import Histories, History, histories
-from triage.bisect.result import ReleaseBranch
 from triage.cli.context import select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import Compiling, ForecastOption, FormatOption, FreshOption, SeveralCases, flag, option, rev_option
@@ -66,7 +65,7 @@ def history(
             what = None if every else "most releases between two with the same status are left out"
             write_report(output, forecast(runner, planned, remark=what), forecast_document)
             return Exit.OK
-    write_report(output, Histories(found, [ReleaseBranch.of(branch) for branch in branches]), history_document)
+    write_report(output, Histories(found, branches), history_document)
     code = exit_for_probes(probe for history in found for probe in history.probes)
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from triage.bisect.result import RankedChanges, ReleaseBranch
+from triage.bisect.result import RankedChanges
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import load_cases, one_case, open_runner
 from triage.cli.exit_codes import Exit, command
@@ -77,7 +77,7 @@ def suspects(
         place = "; ".join(filter(None, [place_of(sha, branches), lacking.get(sha)]))
         placed.append(replace(change, branch=place or None))
     summary = evidence.summary if evidence else None
-    count, lines = len(span) + len(undone), tuple(map(ReleaseBranch.of, branches))
+    count, lines = len(span) + len(undone), tuple(branches)
     write_report(output, RankedChanges(tuple(placed), count, failure, summary, lines), suspects_document)
     return Exit.OK
 

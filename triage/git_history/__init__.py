@@ -1,7 +1,7 @@
 """The first-parent history of a git repository: its commits in order, and the positions of names, tags and dates."""
 
 from triage.git_history.branches import Branch, BranchCommit, main_refs, place_of, read_branches, same_change
-from triage.git_history.refs import Links, PinMove, Tag, pull_request, title
+from triage.git_history.refs import Links, PinMove, pull_request, title
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import CommitPosition, CommitRange, Fork, Timeline
 
@@ -14,7 +14,6 @@ __all__ = [
     "Links",
     "PinMove",
     "Repository",
-    "Tag",
     "Timeline",
     "UnknownCommit",
     "main_refs",

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -14,10 +14,9 @@ from triage.git_history.refs import pull_request, title
 from triage.git_history.repository import LINE, MESSAGES, GitRefused, Repository, UnknownCommit, read_line
 from triage.git_history.timeline import Fork, Timeline, newest_at
 from triage.model.errors import BadInput
-from triage.model.revision import Commit
+from triage.model.revision import Commit, Revision
 
 _MAIN_LINES = tuple(f"refs/{place}/{name}" for place in ("heads", "remotes/*") for name in ("main", "master", "HEAD"))
-_SHORT = 10  # digits of a sha in texts
 _LATER = timedelta(days=60)  # a commit may reach a release branch before it reaches the main line
 _PICKED = re.compile(r"^\(cherry[ -]picked from commit ([0-9a-f]{7,64})\)", re.MULTILINE | re.IGNORECASE)
 _NAMES_ANOTHER = re.compile(r"cherry[- ]?pick|backport", re.IGNORECASE)
@@ -25,60 +24,63 @@ _PULL = re.compile(r"(?:#|/pull/)(\d+)\b")
 
 
 class MatchedBy(StrEnum):
-    """How a cherry-pick was recognised. The words are those of reports."""
+    """How a cherry-pick was recognised."""
 
-    LINE = "its message names the commit"
-    SUBJECT = "same subject and author date"
-    PULL_REQUEST = "its message names the pull request"
+    LINE = "line"
+    SUBJECT = "subject"
+    PULL_REQUEST = "pull_request"
 
 
-@dataclass(frozen=True, slots=True)
-class BranchCommit:
+_HOW = {
+    MatchedBy.LINE: "its message names the commit",
+    MatchedBy.SUBJECT: "same subject and author date",
+    MatchedBy.PULL_REQUEST: "its message names the pull request",
+}
+
+
+@dataclass(frozen=True)
+class BranchCommit(Revision):
     """A commit of a branch."""
 
-    commit: Commit
-    originals: tuple[Commit, ...] = ()
+    picked_from: tuple[Revision, ...] = ()
     """The commits of the main line that it picks."""
     matched_by: MatchedBy | None = None
 
+    @property
+    def origin(self) -> str:
+        """What it is a cherry-pick of, and how that is known."""
+        if self.matched_by is None:
+            return "not on the main line"
+        return f"a cherry-pick of {', '.join(one.name for one in self.picked_from)} ({_HOW[self.matched_by]})"
 
-def origin_text(originals: Sequence[str], matched_by: MatchedBy | None) -> str:
-    """Return what a commit of a branch is a cherry-pick of, and how that is known."""
-    return f"a cherry-pick of {', '.join(originals)} ({matched_by})" if originals else "not on the main line"
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Branch:
     """The part of a release's history that is not on the main line."""
 
     name: str
     """Of the release."""
-    start: Commit
+    start: Revision
     """The last common commit."""
     commits: tuple[BranchCommit, ...]
     """Oldest first."""
-
-    def find(self, sha: str) -> BranchCommit | None:
-        """Return the commit of the branch with this sha."""
-        return next((own for own in self.commits if own.commit.sha == sha), None)
 
 
 def place_of(sha: str, branches: Iterable[Branch]) -> str | None:
     """Return how a commit stands to some branches: it is a cherry-pick on one, exists on one only, or was picked to one."""
     for branch in branches:
         for own in branch.commits:
-            shas = [original.sha for original in own.originals]
-            if own.commit.sha == sha:
-                return f"on the branch of {branch.name}, {origin_text([name[:_SHORT] for name in shas], own.matched_by)}"
-            if sha in shas:
-                return f"cherry-picked to the branch of {branch.name} as {own.commit.sha[:_SHORT]} ({own.matched_by})"
+            if own.commit == sha:
+                return f"on the branch of {branch.name}, {own.origin}"
+            if own.matched_by and any(original.commit == sha for original in own.picked_from):
+                return f"cherry-picked to the branch of {branch.name} as {own.name} ({_HOW[own.matched_by]})"
     return None
 
 
 def same_change(sha: str, branches: Iterable[Branch]) -> frozenset[str]:
     """Return a commit with those that it picks."""
-    known = (own for branch in branches if (own := branch.find(sha)))
-    return frozenset([sha, *(original.sha for own in known for original in own.originals)])
+    picked = (own.picked_from for branch in branches for own in branch.commits if own.commit == sha)
+    return frozenset([sha, *(original.commit or "" for originals in picked for original in originals)])
 
 
 def read_branches(timeline: Timeline, ends: Iterable[tuple[str, str]]) -> tuple[Branch, ...]:
@@ -105,7 +107,7 @@ def _read_branch(lines: Sequence[Timeline], name: str, sha: str) -> Branch | Non
         return None
     own, main = [fork.line.commits[index] for index in fork.own], fork.base
     last = newest_at((commit.date for commit in main.commits), datetime.fromisoformat(own[-1].date) + _LATER)
-    return Branch(name, main.commits[fork.index], _with_originals(own, main, main.commits[fork.index + 1 : last + 1]))
+    return Branch(name, main.commits[fork.index].revision, _with_originals(own, main, main.commits[fork.index + 1 : last + 1]))
 
 
 def _with_originals(own: Sequence[Commit], main: Timeline, later: Sequence[Commit]) -> tuple[BranchCommit, ...]:
@@ -129,7 +131,8 @@ def _with_originals(own: Sequence[Commit], main: Timeline, later: Sequence[Commi
             ],
         }
         way = next((way for way, originals in ways.items() if originals), None)
-        found.append(BranchCommit(commit, tuple(ways[way]), way) if way else BranchCommit(commit))
+        originals = tuple(original.revision for original in ways[way]) if way else ()
+        found.append(BranchCommit(**asdict(commit.revision), picked_from=originals, matched_by=way))
     return tuple(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlsplit
@@ -13,28 +13,21 @@ from triage.git_history.repository import POINTERS, Repository, read_blocks
 _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """A tag of a commit, annotated or not."""
-
-    name: str
-    sha: str
-
-
-def read_tags(repository: Repository) -> dict[str, Tag]:
-    """Return all tags of commits, by name, in git's order."""
+def read_tags(repository: Repository) -> dict[str, str]:
+    """Return the commits of all tags, annotated or not, by name in git's order."""
     form = "--format=%(objecttype) %(*objecttype) %(objectname) %(*objectname) %(refname:strip=2)"
-    tags: dict[str, Tag] = {}
+    tags: dict[str, str] = {}
     for line in repository.ask("for-each-ref", form, "refs/tags").decode("utf-8", "replace").splitlines():
         kind, peeled_kind, sha, peeled, name = line.split(" ", 4)
         if "commit" in (kind, peeled_kind):
-            tags[name] = Tag(name, peeled or sha)
+            tags[name] = peeled or sha
     return tags
 
 
-def tags_for(version: str, patterns: Iterable[str], lookup: Callable[[str], Tag | None]) -> list[Tag]:
+def tags_for(version: str, patterns: Iterable[str], tags: Mapping[str, str]) -> dict[str, str]:
     """Return the tags of a version, by patterns such as `v{version}`. They may name different commits."""
-    return [tag for pattern in patterns if (tag := lookup(pattern.format(version=version)))]
+    names = (pattern.format(version=version) for pattern in patterns)
+    return {name: tags[name] for name in names if name in tags}
 
 
 def day_in(text: str) -> str | None:
@@ -110,9 +103,6 @@ class Links:
 
     def pull(self, number: int) -> str:
         return f"{self.web}/pull/{number}"
-
-    def issue(self, number: int) -> str:
-        return f"{self.web}/issues/{number}"
 
     @property
     def slug(self) -> str:

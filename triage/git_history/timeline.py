@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-from triage.git_history.refs import Links, Tag, links_of, read_tags
+from triage.git_history.refs import Links, links_of, read_tags
 from triage.git_history.repository import LINE, NAMES, SIZES, Repository, read_blocks, read_line, read_sizes
 from triage.model.errors import BadInput
 from triage.model.revision import ChangedFile, Commit
@@ -152,15 +151,9 @@ class Timeline:
         return tuple(replace(commit, files=self._files.get(commit.sha, ())) for commit in wanted)
 
     @cached_property
-    def _tags(self) -> dict[str, Tag]:
+    def tags(self) -> dict[str, str]:
+        """The commits of all tags by name, on the timeline or not."""
         return read_tags(self.repository)
-
-    def tags(self, pattern: str = "*") -> tuple[Tag, ...]:
-        """Return the tags whose name matches a shell pattern such as `iree-*rc*`, on the timeline or not."""
-        return tuple(tag for name, tag in self._tags.items() if fnmatchcase(name, pattern))
-
-    def tag(self, name: str) -> Tag | None:
-        return self._tags.get(name)
 
     def newest_at(self, when: str) -> int:
         """Return the index of the newest commit at or before a date (to its end, UTC) or time. BadInput: all are later."""

@@ -60,3 +60,8 @@ class Commit:
     date: str  # the committer's, ISO 8601 with its offset
     subject: str
     files: tuple[ChangedFile, ...] = ()  # changes against the first parent: what a merge brought to the line
+
+    @property
+    def revision(self) -> Revision:
+        """The commit as a revision; its name is the short sha."""
+        return Revision(self.sha[:10], self.sha, self.date[:10], self.subject)

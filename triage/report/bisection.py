@@ -13,11 +13,10 @@ from triage.bisect.result import (
     Combination,
     RankedChange,
     RankedChanges,
-    ReleaseBranch,
     Suspect,
     Transition,
 )
-from triage.git_history.branches import MatchedBy, origin_text
+from triage.git_history import Branch
 from triage.model.outcome import Status
 from triage.report.document import Block, Bullets, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import (
@@ -61,7 +60,7 @@ def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
     return Document(f"Bisect of {result.case}", blocks)
 
 
-def branch_facts(branches: Iterable[ReleaseBranch]) -> list[tuple[str, str]]:
+def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
     """Return the branches of releases, each with its commits and what they are cherry-picks of."""
     facts = []
     for branch in branches:
@@ -70,9 +69,7 @@ def branch_facts(branches: Iterable[ReleaseBranch]) -> list[tuple[str, str]]:
             f"{branch.name} left the main line at {branch.start.name} ({branch.start.date}): "
             f"{plural(len(branch.commits), 'commit')} of its own, {plural(picks, 'cherry-pick')}"
         ]
-        for own in branch.commits[:_NAMES_SHOWN]:
-            way = MatchedBy[own.matched_by.upper()] if own.matched_by else None
-            lines.append(f"{own.name} {own.subject}: {origin_text([one.name for one in own.picked_from], way)}")
+        lines += [f"{own.name} {own.subject}: {own.origin}" for own in branch.commits[:_NAMES_SHOWN]]
         if (hidden := len(branch.commits) - _NAMES_SHOWN) > 0:
             lines.append(f"and {hidden} more")
         facts.append(("branch", "\n".join(lines)))

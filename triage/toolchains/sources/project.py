@@ -83,11 +83,11 @@ def sources_of(
 def tagged_commit(project: Project, repository: Repository, version: str) -> str:
     """Return the commit that the tags of a clone name for a version. BadInput without a tag, or when two tags disagree."""
     patterns = [pattern for section in (project.releases, project.nightlies) if section for pattern in section.tags]
-    tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository).get)
-    if len({tag.sha for tag in tags}) == 1:
-        return tags[0].sha
+    tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository))
+    if len(set(tags.values())) == 1:
+        return next(iter(tags.values()))
     if tags:
-        names = " and ".join(f"{tag.name} ({tag.sha[:10]})" for tag in tags)
+        names = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
         raise BadInput(f"the tags {names} of {version} in {repository.path} name different commits; name one with commit:SHA")
     names = " or ".join(pattern.format(version=version) for pattern in patterns)
     looked = f", and {repository.path} has no tag {names}" if names else ""

@@ -118,10 +118,10 @@ class Wheels:
 
     def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
         """Return where a version lies by its tag, by the time in it or, not exactly, by the day in it."""
-        tags = tags_for(version, self.tags, timeline.tag)
-        if len({tag.sha for tag in tags}) == 1:
+        tags = tags_for(version, self.tags, timeline.tags)
+        if len(set(tags.values())) == 1:
             with suppress(BadInput):  # it shares no history with the timeline
-                return timeline.place(tags[0].sha)
+                return timeline.place(next(iter(tags.values())))
             return None
         stamp, day = _STAMP.search(version), day_in(version)
         if stamp and (index := _indices_by_time(timeline).get(stamp.group(1))) is not None:
