@@ -29,7 +29,7 @@ from triage.toolchains.home import disk_errors, write_whole
 
 _SLOWER = 5.0  # seconds that make a difference when a case is chosen
 _CLUSTERS: TypeAdapter[FailureCluster] = TypeAdapter(FailureCluster)
-_NEED_ENDS = {"narrow", "confirm", "attribute"}
+_NEED_PAIR = {"narrow", "confirm", "attribute"}
 
 
 @dataclass
@@ -208,7 +208,7 @@ def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
     if {*known.cases, *known.different} != set(start.cases) or not all((out / name).exists() for name in named if name):
         return start
     steps = known.steps
-    if not {step.step for step in steps if step.status != "left"} >= _NEED_ENDS:
+    if not {step.step for step in steps if step.status != "left"} >= _NEED_PAIR:
         steps = [
             step for step in steps if step.step not in ("bisect", "narrow")
         ]  # which find the toolchains around the culprit

@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # numpy is slow to import
     from triage.bisect.plan import BisectRequest
     from triage.bisect.search import BisectSearch
 
-Ends = tuple[ToolchainRef, ToolchainRef]  # the one without the failure first
+ToolchainPair = tuple[ToolchainRef, ToolchainRef]
+"""The toolchain without the failure, and the one with it."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class CaseOrigin:
     """A bisect of a change, with the toolchains around it where they are known."""
 
     bisection: Bisection
-    ends: Ends | None = None
+    pair: ToolchainPair | None = None
 
 
 @dataclass
@@ -36,7 +37,7 @@ class OriginFinder:
     """Bisects cases between a baseline and a toolchain; call `describe` before the first search."""
 
     runner: Engine
-    ends: Ends
+    pair: ToolchainPair
     repo: Path | None = None
     """A clone whose commits are searched between two releases, or instead of releases."""
     project_file: Path | None = None
@@ -50,19 +51,19 @@ class OriginFinder:
     @cached_property
     def releases(self) -> tuple[ToolchainRef, ...]:
         try:
-            return self.runner.registry.releases(self.ends[1].family)
+            return self.runner.registry.releases(self.pair[1].family)
         except BadInput:  # a compiler without releases
             return ()
 
     @cached_property
     def between(self) -> VersionRange:
         """The toolchains to search."""
-        return versions_between(self.runner.registry, *self.ends)
+        return versions_between(self.runner.registry, *self.pair)
 
     @cached_property
     def fixes(self) -> VersionRange:
         """The toolchains from the new one to the newest release."""
-        new = self.ends[1]
+        new = self.pair[1]
         if new.path is not None or not self.releases or self.releases[-1].revision.name == new.revision.name:
             return VersionRange()
         return versions_between(self.runner.registry, new, self.releases[-1])
@@ -83,15 +84,15 @@ class OriginFinder:
         reason = self.between.problem
         if reason is None:
             try:
-                with judged_by_time(self.runner, case, self.ends, metric, function, budget) as judging:
+                with judged_by_time(self.runner, case, self.pair, metric, function, budget) as judging:
                     finder = replace(self, runner=judging, compare_passes=False)
                     origin = finder.bisect(case)
-                    if self.repo and origin.ends and self.can_narrow(origin.ends):
-                        inside = finder.narrow(case, origin.ends)
+                    if self.repo and origin.pair and self.can_narrow(origin.pair):
+                        inside = finder.narrow(case, origin.pair)
                         if isinstance(inside, CaseOrigin) and inside.bisection.after is not None:
                             return inside.bisection
                     return origin.bisection
-            except BadInput as error:  # the ends do not differ any more
+            except BadInput as error:  # they do not differ any more
                 reason = str(error)
         return Bisection(case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=reason)
 
@@ -101,11 +102,11 @@ class OriginFinder:
         """
         from triage.bisect.plan import plan_commits
 
-        if self.repo is None or self.can_narrow(self.ends):
+        if self.repo is None or self.can_narrow(self.pair):
             return self._search(case, self.between, changed)
-        return _run(plan_commits(self._request(case), *map(rev_text, self.ends)), changed)
+        return _run(plan_commits(self._request(case), *map(rev_text, self.pair)), changed)
 
-    def narrow(self, case: Case, ends: Ends, changed: Failure | None = None) -> CaseOrigin | str:
+    def narrow(self, case: Case, pair: ToolchainPair, changed: Failure | None = None) -> CaseOrigin | str:
         """Bisect what lies between two releases: the commits of the clone, or else nightlies. Return why there is nothing.
 
         Raises:
@@ -116,34 +117,34 @@ class OriginFinder:
         problems, failure = [], None
         if self.repo is not None:
             try:
-                commits = plan_commits(self._request(case), *map(rev_text, ends))
-                if len(commits.range.candidates) - len(commits.range.closed) > len(ends):
+                commits = plan_commits(self._request(case), *map(rev_text, pair))
+                if len(commits.range.candidates) - len(commits.range.closed) > len(pair):
                     return _run(commits, changed)
-                names = " and ".join(end.revision.name for end in ends)
+                names = " and ".join(ref.revision.name for ref in pair)
                 problems.append(f"no source has a compiler of a commit between {names}")
             except BadInput as error:
                 problems.append(f"the commits of {self.repo} cannot be searched: {error}")
             except EnvironmentFailure as error:
                 failure = error
-        without = self.without_nightlies(ends)
+        without = self.without_nightlies(pair)
         if without is None:
-            return self._search(case, versions_between(self.runner.registry, *ends, nightlies=True), changed)
+            return self._search(case, versions_between(self.runner.registry, *pair, nightlies=True), changed)
         if failure is not None:
             raise failure
         return "; ".join([*problems, without])
 
-    def can_narrow(self, ends: Ends) -> bool:
-        """Return whether both ends are releases: between others, everything was searched at once."""
-        return all(is_release(self.releases, end) for end in ends)
+    def can_narrow(self, pair: ToolchainPair) -> bool:
+        """Return whether both are releases: between others, everything was searched at once."""
+        return all(is_release(self.releases, ref) for ref in pair)
 
-    def without_nightlies(self, ends: Ends) -> str | None:
-        """Return why there is no nightly between two releases; None where there is one."""
+    def without_nightlies(self, pair: ToolchainPair) -> str | None:
+        """Return why no nightly lies between two releases, if none does."""
         if self._without_nightlies is None:
-            inside = versions_between(self.runner.registry, *ends, nightlies=True)
-            if len(inside.refs) > len(ends):
+            inside = versions_between(self.runner.registry, *pair, nightlies=True)
+            if len(inside.refs) > len(pair):
                 return None
             self._without_nightlies = inside.skipped
-        return self._without_nightlies or f"there is no nightly between {ends[0].revision.name} and {ends[1].revision.name}"
+        return self._without_nightlies or f"there is no nightly between {pair[0].revision.name} and {pair[1].revision.name}"
 
     def _search(
         self, case: Case, versions: VersionRange, changed: Failure | None, kind: BisectKind = BisectKind.REGRESSION
@@ -167,15 +168,15 @@ class OriginFinder:
         repo, problem = self.repo, None
         if repo is not None:
             try:
-                candidates_of(self._request(case), *map(rev_text, self.ends))
+                candidates_of(self._request(case), *map(rev_text, self.pair))
             except (BadInput, EnvironmentFailure) as error:
                 problem, self.repo = error, None
-        old, new = (end.revision.name for end in self.ends)
-        if self.repo is not None and not self.can_narrow(self.ends):
+        old, new = (ref.revision.name for ref in self.pair)
+        if self.repo is not None and not self.can_narrow(self.pair):
             self.scope = f"bisects search the commits of {repo} between {old} and {new}"
         elif self.between.problem is not None:
             self.scope = f"nothing between {old} and {new} can be bisected: {self.between.problem}"
-        elif len(self.between.refs) > len(self.ends):
+        elif len(self.between.refs) > len(self.pair):
             self.scope = f"bisects search {self.between.contents} between {old} and {new}"
         else:
             self.scope = f"{old} and {new} are neighbours"
@@ -183,7 +184,7 @@ class OriginFinder:
             self.scope += f"; the commits of {repo} cannot be searched: {problem}"
         elif repo is None:
             self.scope += "; --repo with a clone of the compiler finds the commit"
-        elif self.can_narrow(self.ends):
+        elif self.can_narrow(self.pair):
             self.scope += f", then the commits of {repo} between the releases around a change"
         self.scope += f"; {self.between.skipped}" if self.between.skipped else ""
 
@@ -194,6 +195,6 @@ def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:
 
     bisection = search_change(search, changed) if changed else run_search(search)
     refs = {candidate.revision.name: candidate.ref for candidate in search.range.candidates}
-    pair = (bisection.after, bisection.before) if bisection.undone else (bisection.before, bisection.after)
-    old, new = (refs.get(revision.name) if revision else None for revision in pair)
+    around = (bisection.after, bisection.before) if bisection.undone else (bisection.before, bisection.after)
+    old, new = (refs.get(revision.name) if revision else None for revision in around)
     return CaseOrigin(bisection, (old, new) if old and new else None)

@@ -21,7 +21,7 @@ from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome
-from triage.nightly.origin import Ends, OriginFinder
+from triage.nightly.origin import OriginFinder, ToolchainPair
 from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, IssueDraft
 from triage.nightly.run import NightRun
 from triage.reduce.baseline import ReductionRequest
@@ -70,7 +70,7 @@ class InvestigationSetting:
 
     def command_line(self, step: str, cluster: ClusterInWork) -> str:
         """Return the command line that does a step by itself; where there is none, the one that continues the night."""
-        good, bad = map(rev_text, cluster.ends or self.run.refs)
+        good, bad = map(rev_text, cluster.pair or self.run.refs)
         new, between = ["-t", rev_text(self.run.toolchain)], ["--good", good, "--bad", bad]
         options = {"attribute": between}
         if cluster.representative.change is CaseChangeKind.REGRESSED:
@@ -95,7 +95,7 @@ class ClusterInWork:
     path: Path
     """Of the file that keeps the record."""
     is_new: bool = True
-    ends: Ends | None = None
+    pair: ToolchainPair | None = None
     """The toolchains before and at the culprit, once they are known."""
     all: Sequence[ClusterInWork] = field(default=(), repr=False)
     """The clusters of the night."""
@@ -108,11 +108,11 @@ class ClusterInWork:
         return self.representative.failure
 
     @property
-    def known_ends(self) -> Ends:
+    def known_pair(self) -> ToolchainPair:
         """The toolchains before and at the culprit."""
-        if self.ends is None:
+        if self.pair is None:
             raise NoResult("its culprit is not known", "skipped")
-        return self.ends
+        return self.pair
 
     def stand_aside(self) -> None:
         """Raise NoResult where an earlier cluster with the same culprit stands for this one."""
@@ -132,7 +132,7 @@ def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Find the culprit, and the fix where a newer release has one."""
     origin = setting.finder.bisect(cluster.case, cluster.representative.changed_failure)
     fix = setting.finder.find_fix(cluster.case)
-    cluster.ends, culprit = origin.ends, origin.bisection
+    cluster.pair, culprit = origin.pair, origin.bisection
     cluster.record = replace(cluster.record, culprit=culprit, release_culprit=None, fix=fix)
     if culprit.after is None:
         raise NoResult(culprit.reason or "no answer")
@@ -140,7 +140,7 @@ def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
 
 def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Narrow a pair of releases: by the commits of a clone that a source has compilers of, or else by nightlies."""
-    finder, releases = setting.finder, cluster.known_ends
+    finder, releases = setting.finder, cluster.known_pair
     if not finder.can_narrow(releases):
         raise NoResult("its culprit is not a pair of releases", "skipped")
     if finder.repo is None and (reason := finder.without_nightlies(releases)):
@@ -148,9 +148,9 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     origin = finder.narrow(cluster.case, releases, cluster.representative.changed_failure)
     if isinstance(origin, str):
         raise NoResult(origin)
-    if origin.ends is None:
+    if origin.pair is None:
         raise NoResult(origin.bisection.reason or "no answer")
-    cluster.ends = origin.ends
+    cluster.pair = origin.pair
     cluster.record = replace(cluster.record, culprit=origin.bisection, release_culprit=cluster.record.culprit)
 
 
@@ -159,7 +159,7 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     others = [case for case in cluster.members if case is not cluster.representative]
     if not others:
         raise NoResult("it has no other case", "skipped")
-    old, new = cluster.known_ends
+    old, new = cluster.known_pair
     jobs = [ProbeJob(setting.run.case(member.case), ref) for member in others for ref in (old, new)]
     probes = setting.run.runner.probe_all(jobs, "confirm the culprit")
     outcomes = {(probe.case.name, probe.revision.name): probe.outcome for probe in probes}
@@ -183,7 +183,7 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     cluster.stand_aside()
     repository = Repository(setting.finder.repo) if setting.finder.repo else None
     depth = Depth(patience=_PATIENCE)
-    found = attribute(setting.run.runner, cluster.case, *cluster.known_ends, repository, depth)
+    found = attribute(setting.run.runner, cluster.case, *cluster.known_pair, repository, depth)
     if found.status is ComparisonResult.INCONCLUSIVE:
         raise NoResult(found.reason or "no answer")
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))

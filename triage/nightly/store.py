@@ -54,7 +54,7 @@ def read_night(path: Path) -> Night:
 
 
 def _check_path(folder: Path, kind: str, text: str, name: str) -> None:
-    """Raise BadInput unless a path has the form of its kind and leads to what that kind is, inside the folder.
+    """Raise BadInput unless a path is one that a nightly writes for this kind, and leads to such a file inside the folder.
 
     A night may come from a machine that holds no secrets to one that does; no path in it may lead to anything else.
     """
@@ -80,7 +80,7 @@ class NightStore:
         self._warn = warn
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:
-        """Store a night and return its number; None when it is there already. folder: of its reports, for logs of failures."""
+        """Store a night and return its number, unless it is stored already. folder: of its reports, for logs of failures."""
         from triage.nightly.history import NightColumns
 
         passed = [replace(case, baseline=replace(case.baseline, metrics={}, warnings=[])) for case in night.cases]
@@ -123,7 +123,7 @@ class NightStore:
                 yield number, night
 
     def night(self, number: int) -> Night | None:
-        """Return a night; None where there is none, or it is damaged."""
+        """Return a night, unless it is missing or damaged."""
         path = self.path / str(number) / _STORED
         try:
             return parse_night(zlib.decompress(path.read_bytes()), str(path))

@@ -26,7 +26,7 @@ class FailingRun:
     run: StateRun
     before: StateRun | None
     after: StateRun | None
-    """None where the failure is the last result that is known."""
+    """Not set while the failure is the last result that is known."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class FailureLife:
 
     @property
     def gone(self) -> int | None:
-        """The first night without it; None while it is not gone."""
+        """The first night without it, once it is gone."""
         return None if self.open_runs else max(failing.after.first for failing in self.runs if failing.after)
 
 
