@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from typer.testing import CliRunner
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.cli.app import app
 from triage.compilers.base import Environment
+from triage.compilers.registry import Families
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import install, is_intact, prune, stored
+from triage.toolchains.registry import ToolchainRegistry
 
 NAME = "iree-base-compiler"
 
@@ -48,6 +51,18 @@ def test_an_install_is_intact_and_done_once(loopback: LoopbackIndex, tmp_path: P
     assert put(loopback, "1.1.0", tmp_path) == folder
     assert not [path for path in loopback.requests[asked:] if path.endswith(".whl")]
     assert not leftovers(tmp_path)
+
+
+def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
+    loopback: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    put(loopback, "1.0.0", tmp_path)
+    put(loopback, "1.1.0", tmp_path)
+    monkeypatch.setattr("importlib.metadata.distribution", missing)
+    assert ToolchainRegistry(tmp_path / "home", Families()).resolve("installed", "iree").revision.name == "1.1.0"
 
 
 @pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest"])

@@ -6,8 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
@@ -20,25 +19,19 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, RecipePaths, argument, flag, format_option, option, rev_option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe
-from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, recipe_starters
-from triage.execution.engine import Engine
-from triage.model.case import Case
+from triage.compilers.registry import DEFAULT_FAMILY, recipe_families
+from triage.execution.recipe_trial import TrialResult, try_recipe
 from triage.model.errors import BadFiles, BadInput
-from triage.model.execution import Execution
-from triage.model.outcome import Compiled, Untestable
-from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
 from triage.recipes.loader import check_recipe
 from triage.recipes.recipe import recipe_schema
 from triage.report.document import Code, Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer
-from triage.toolchains.home import disk_errors, temporary_folder
+from triage.toolchains.home import disk_errors
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 _FIRST = "cuda-matmul-f32.yaml"  # small, and its status differs between releases
-_SECONDS = 30.0  # of one compile that tries a guess
-_OLDER = 4  # installed releases that are tried, the newest included
 
 
 @command
@@ -105,22 +98,13 @@ def list_(
     """List the cases of recipes."""
     rows, listed = [], []
     for case in load_cases(paths or [Path("recipes")]):
-        backend, chip, devices = case.target.backend, case.target.chip, case.target.devices
-        target = f"{backend}:{chip}" if chip else backend
-        rows.append((case.name, f"{target} x{devices}" if devices else target, case.summary))
-        keys = {"recipe": case.recipe, "case": case.name, "summary": case.summary, "backend": backend, "chip": chip}
-        listed.append({**keys, "phase": case.phase})
+        target = case.target
+        shown = f"{target.backend}:{target.chip}" if target.chip else target.backend
+        rows.append((case.name, f"{shown} x{target.devices}" if target.devices else shown, case.summary))
+        keys = {"recipe": case.recipe, "case": case.name, "summary": case.summary, "phase": case.phase}
+        listed.append({**keys, "backend": target.backend, "chip": target.chip})
     write_answer(output, {"cases": listed}, [Table(["case", "target", "summary"], rows)], "Cases")
     return Exit.OK
-
-
-@dataclass(frozen=True)
-class TrialResult:
-    """How a new recipe compiles on a toolchain."""
-
-    toolchain: str
-    status: str
-    reason: str | None
 
 
 @app.command()
@@ -191,8 +175,11 @@ def new(
         start = replace(start, target=replace(start.target, chip=chip))
     tried: list[TrialResult] = []
     if try_ and start.guessed:
-        with temporary_folder() as folder, open_runner(context) as runner:
-            start = _try(runner, folder, path.stem, start, toolchain or (), tried)
+        with open_runner(context) as runner:
+            start, tried = try_recipe(runner, path.stem, start, toolchain or ())
+        if not tried:
+            latest = f"{start.family}:latest"
+            print_stderr(f"not tried: no release of {start.family} is installed; -t {latest} installs one and tries it")
     if start.copied is not None and start.input.exists():
         raise BadInput(f"{start.input} exists; nothing was changed")
     input_path = os.path.relpath(start.input.absolute(), path.absolute().parent)
@@ -232,56 +219,6 @@ def _remarks(path: Path, start: RecipeStart, tried: Sequence[TrialResult], repor
     if start.unknown:
         names = ", ".join(start.unknown)
         yield f"not known: {names}; write what the kernel is launched with instead of each ? in {path}"
-    newest = [] if start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]
+    newest = [] if tried or start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]
     revs = [start.toolchain] if start.toolchain else reported or newest
     yield " ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)])
-
-
-def _try(
-    runner: Engine, folder: Path, title: str, start: RecipeStart, revs: Sequence[str], results: list[TrialResult]
-) -> RecipeStart:
-    """Correct the guessed values on the newest installed toolchain, and compile the result on those that are named.
-
-    If the newest release lacks what the program uses, the named ones and older installed ones follow until the program
-    compiles on one.
-    """
-
-    def case(candidate: RecipeStart) -> Case:
-        source = candidate.input.absolute()
-        if candidate.copied is not None:
-            source = folder.absolute() / candidate.input.name
-            source.write_text(candidate.copied, "utf-8")
-        recipe = folder / "trial.yaml"
-        recipe.write_text(new_recipe(recipe_families(), title, str(source), candidate), "utf-8")
-        [loaded] = load_cases([recipe])
-        return loaded
-
-    def compiled(toolchain: Toolchain, candidate: RecipeStart) -> Execution | None:
-        loaded = case(candidate)
-        quick = replace(loaded, limits=replace(loaded.limits, timeout=_SECONDS))
-        execution = runner.observe(quick, toolchain, lambda invocation: invocation)
-        return execution if isinstance(execution, Execution) else None
-
-    installed = [*reversed(runner.registry.installed_releases(start.family))]
-    named = [runner.registry.resolve(rev, start.family) for rev in revs]
-    refs = {ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])}
-    if not refs:
-        latest = f"{start.family}:latest"
-        print_stderr(f"not tried: no release of {start.family} is installed; -t {latest} installs one and tries it")
-    for name, ref in refs.items():
-        # A release that fails shows what is wrong with the values; one that lacks something shows nothing.
-        if any(result.status != "untestable" for result in results) and ref not in named:
-            continue
-        toolchain = runner.registry.obtain(ref)
-        if all(result.status != "passed" for result in results):
-            task = runner.progress.task(f"trying guesses  {title}  {name}")
-            start = recipe_starters()[start.family].improve(start, partial(compiled, toolchain))
-            task.finish()
-        match runner.probe_on(case(start), toolchain).outcome:
-            case Compiled():
-                results.append(TrialResult(name, "passed", None))
-            case Untestable(reason=reason):
-                results.append(TrialResult(name, "untestable", reason))
-            case outcome:
-                results.append(TrialResult(name, "failed", outcome.failure.headline))
-    return start

@@ -247,8 +247,10 @@ class ToolchainRegistry:
         try:
             found = distribution(package)
         except (PackageNotFoundError, ValueError) as error:  # ValueError: the family has no releases, and no name for them
+            if package and (stored := self.installed_releases(family)):
+                return stored[-1]
             missing = package or family
-            raise EnvironmentFailure(f"{missing} is not installed next to this program; select another toolchain") from error
+            raise EnvironmentFailure(f"{missing} is not installed; name a toolchain, such as -t {family}:latest") from error
         return ToolchainRef(family, Revision(found.version), path=Path(str(found.locate_file(""))))
 
     def runtime(self, toolchain: Toolchain, package: str) -> Path:

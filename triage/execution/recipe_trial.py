@@ -1,0 +1,77 @@
+"""Try a new recipe, and correct the values that were guessed by the errors of the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from triage.compilers.registry import load_cases, recipe_families, recipe_starters
+from triage.execution.engine import Engine
+from triage.model.case import Case
+from triage.model.execution import Execution
+from triage.model.outcome import Compiled, Untestable
+from triage.model.revision import Toolchain
+from triage.recipes.family import RecipeStart, new_recipe
+from triage.toolchains.home import temporary_folder
+
+_SECONDS = 30.0  # of one compile that tries a guess
+_OLDER = 4  # installed releases that are tried, the newest included
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """How a new recipe compiles on a toolchain."""
+
+    toolchain: str
+    status: str
+    reason: str | None
+
+
+def try_recipe(engine: Engine, title: str, start: RecipeStart, revs: Sequence[str]) -> tuple[RecipeStart, list[TrialResult]]:
+    """Correct the guessed values on the newest installed toolchain, and compile the result on those that are named.
+
+    If the newest release lacks what the program uses, the named ones and older installed ones follow until the program
+    compiles on one.
+    """
+    installed = [*reversed(engine.registry.installed_releases(start.family))]
+    named = [engine.registry.resolve(rev, start.family) for rev in revs]
+    refs = {ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])}
+    results: list[TrialResult] = []
+    with temporary_folder() as folder:
+        for name, ref in refs.items():
+            # A release that fails shows what is wrong with the values; one that lacks something shows nothing.
+            if any(result.status != "untestable" for result in results) and ref not in named:
+                continue
+            toolchain = engine.registry.obtain(ref)
+            if all(result.status != "passed" for result in results):
+                task = engine.progress.task(f"trying guesses  {title}  {name}")
+                start = recipe_starters()[start.family].improve(start, partial(_compile, engine, toolchain, folder, title))
+                task.finish()
+            match engine.probe_on(_case(folder, title, start), toolchain).outcome:
+                case Compiled():
+                    results.append(TrialResult(name, "passed", None))
+                case Untestable(reason=reason):
+                    results.append(TrialResult(name, "untestable", reason))
+                case outcome:
+                    results.append(TrialResult(name, "failed", outcome.failure.headline))
+    return start, results
+
+
+def _compile(engine: Engine, toolchain: Toolchain, folder: Path, title: str, start: RecipeStart) -> Execution | None:
+    case = _case(folder, title, start)
+    quick = replace(case, limits=replace(case.limits, timeout=_SECONDS))
+    execution = engine.observe(quick, toolchain, lambda invocation: invocation)
+    return execution if isinstance(execution, Execution) else None
+
+
+def _case(folder: Path, title: str, start: RecipeStart) -> Case:
+    source = start.input.absolute()
+    if start.copied is not None:
+        source = folder.absolute() / start.input.name
+        source.write_text(start.copied, "utf-8")
+    recipe = folder / "trial.yaml"
+    recipe.write_text(new_recipe(recipe_families(), title, str(source), start), "utf-8")
+    [case] = load_cases([recipe])
+    return case
