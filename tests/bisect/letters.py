@@ -110,7 +110,7 @@ class HistoryRunner:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LetterRange(BisectRange):
     """`suspicion`: how suspicious each candidate is."""
 
@@ -127,7 +127,7 @@ def letter_range(price: Sequence[float], suspicion: Sequence[float], shut: Colle
         revision = Revision(f"c{index}", f"{index:040x}")
         why = "the artifact has expired" if index in shut else None
         candidates.append(Candidate(revision, ToolchainRef("iree", revision), seconds, why, shas=(f"{index:040x}",)))
-    return LetterRange(tuple(candidates), suspicion)
+    return LetterRange(tuple(candidates), suspicion=suspicion)
 
 
 def plain_range(size: int) -> LetterRange:

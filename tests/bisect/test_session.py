@@ -12,8 +12,7 @@ from tests.bisect.letters import HistoryRunner, case_named
 from tests.execution.damage import DAMAGE, each_damage
 from triage.bisect.plan import BisectRequest, plan
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.session import Session, read_journal
-from triage.cli.interactive_bisect import run_session
+from triage.cli.interactive_bisect import Session, read_journal
 from triage.model.errors import Interrupted
 from triage.model.outcome import Verdict
 
@@ -27,16 +26,15 @@ def session_on(letters: str = LETTERS, home: Path | None = None, kind: BisectKin
     search = plan(BisectRequest(runner, case_named("case"), kind=kind), "1.0.0", f"1.{len(letters) - 1}.0")
     assert not isinstance(search, Bisection)
     assert search.begin()
-    return Session(search, runner.registry.home)
+    return Session(search, runner.registry.home, Console(file=io.StringIO(), width=120))
 
 
 def typed(session: Session, *lines: str, resume: bool = False) -> tuple[Bisection | None, str]:
-    out = Console(file=io.StringIO(), width=120)
     text = io.StringIO("".join(f"{line}\n" for line in lines))
     try:
-        return run_session(session, resume, out, text), out.file.getvalue()
+        return session.run(text, resume=resume), session.out.file.getvalue()
     except Interrupted:
-        return None, out.file.getvalue()
+        return None, session.out.file.getvalue()
 
 
 def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed() -> None:

@@ -23,9 +23,9 @@ from urllib3.response import HTTPResponse
 
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
-from triage.bisect.session import read_journal
 from triage.classify import packaged_rules, scan
 from triage.classify.rules_file import check_rules
+from triage.cli.interactive_bisect import read_journal
 from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module

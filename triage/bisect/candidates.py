@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -58,39 +57,35 @@ class BisectRange:
     """Candidates 0 .. N-1, oldest first: 0 is the old end, N-1 the new end."""
 
     candidates: tuple[Candidate, ...]
+    left_out: tuple[UntestableRevision, ...] = ()
+    """Revisions that were never candidates, with the reason."""
+    brought: list[str] = field(default_factory=list)
+    """The sources of compilers that were downloaded or built."""
 
     @property
     def closed(self) -> list[int]:
         """The candidates that cannot be probed."""
         return [index for index, candidate in enumerate(self.candidates) if candidate.untestable is not None]
 
-    def weights(self, clues: Clues) -> Floats:  # noqa: ARG002 - commits use it
-        """Return how suspicious each candidate is; the first one counts for nothing."""
-        return np.ones(len(self.candidates))
-
-    def part(self, first: int, last: int) -> Self:
-        return replace(self, candidates=self.candidates[first : last + 1])
-
-    def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:  # noqa: ARG002 - commits use it
-        """Return what more is known of the changes of some candidates."""
-        return {}
-
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
         """The branches that the ends lie on, unless they are on the main line."""
         return ()
 
+    def part(self, first: int, last: int) -> Self:
+        return replace(self, candidates=self.candidates[first : last + 1])
+
+    def weights(self, clues: Clues) -> Floats:  # noqa: ARG002 - commits use it
+        """Return how suspicious each candidate is; the first one counts for nothing."""
+        return np.ones(len(self.candidates))
+
+    def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:  # noqa: ARG002 - commits use it
+        """Return what more is known of the changes of some candidates."""
+        return {}
+
     def original(self, index: int) -> int | None:  # noqa: ARG002 - commits use it
         """Return the candidate with the same change as this one, whose change is undone."""
         return None
-
-    def left_out(self) -> Sequence[UntestableRevision]:
-        """Return revisions that were never candidates, with the reason."""
-        return ()
-
-    def obtained(self) -> Mapping[str, int]:
-        """Return how many compilers were downloaded or built, by source."""
-        return {}
 
 
 def release_range(registry: ToolchainRegistry, refs: Iterable[ToolchainRef]) -> BisectRange:
@@ -119,7 +114,7 @@ class SearchCost:
         return f"{commits}, about {steps}, about {hours}" if steps else f"{commits}, all compilers are here"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CommitCandidates(BisectRange):
     """The commits of a span with its old end.
 
@@ -132,16 +127,10 @@ class CommitCandidates(BisectRange):
     project: Project
     commits: tuple[Commit, ...]
     """The change of each candidate, with its files; of the first one too, which is ignored."""
-    offers: tuple[Offer | None, ...]
-    """The cheapest compiler of each candidate."""
-    branched: tuple[Offer, ...] = ()
-    """Compilers of branches that left the line between the ends."""
-    brought: list[str] = field(default_factory=list)
-    """The sources that compilers came from."""
+    cost: SearchCost
 
     def part(self, first: int, last: int) -> Self:
-        part, inside = super().part(first, last), slice(first, last + 1)
-        return replace(part, commits=self.commits[inside], offers=self.offers[inside])
+        return replace(super().part(first, last), commits=self.commits[first : last + 1])
 
     def weights(self, clues: Clues) -> Floats:
         return np.concatenate([[1.0], commit_prior(self.commits[1:], clues, self.project.name)])
@@ -186,28 +175,6 @@ class CommitCandidates(BisectRange):
         kept = self.original(index)
         has = "lacks it" if kept is None else f"has {self.candidates[kept].shas[0][:_SHORT_SHA]}"
         return "; ".join(filter(None, [text, f"{old} has it, {new} {has}"]))
-
-    def left_out(self) -> Sequence[UntestableRevision]:
-        searched = {sha for candidate in self.candidates for sha in candidate.shas}
-        return [
-            UntestableRevision(offer.revision, f"{commit[:_SHORT_SHA]} is on a branch that is not searched")
-            for offer in self.branched
-            if (commit := offer.revision.commit) and commit not in searched
-        ]
-
-    def obtained(self) -> Mapping[str, int]:
-        return Counter(self.brought)
-
-    def cost(self) -> SearchCost:
-        """Return about what a search takes: first the compilers that are downloaded, then the commits between two of them."""
-        cheapest = [offer for offer in self.offers[1:-1] if offer]
-        builds = [offer.seconds for offer in cheapest if offer.seconds and _is_made(offer)]
-        downloads = [offer.seconds for offer in cheapest if offer.seconds and not _is_made(offer)]
-        ready = len(cheapest) - len(builds) - len(downloads)
-        left = len(builds) / (ready + len(downloads) + 1)
-        counts = [math.ceil(math.log2(1 + many)) for many in (left, len(downloads) / (ready + 1))]
-        seconds = sum(count * max(costs) for count, costs in zip(counts, (builds, downloads), strict=True) if costs)
-        return SearchCost(len(self.candidates) - 1, counts[0], counts[1], seconds)
 
 
 def commit_range(
@@ -261,15 +228,32 @@ def commit_range(
             )
         )
         commits.append(changed)
+    searched = {commit.sha for group in both for commit in group.commits}
+    left_out = [
+        UntestableRevision(offer.revision, f"{commit[:_SHORT_SHA]} is on a branch that is not searched")
+        for offer in (offer for group in both for offer in group.branched)
+        if (commit := offer.revision.commit) and commit not in searched
+    ]
     return CommitCandidates(
         tuple(candidates),
-        timeline,
-        project,
-        tuple(commits),
-        tuple(group.offers[0] if group.offers else None for group in both),
-        tuple(offer for group in both for offer in group.branched),
+        tuple(left_out),
         brought,
+        timeline=timeline,
+        project=project,
+        commits=tuple(commits),
+        cost=_cost([group.offers[0] for group in both[1:-1] if group.offers], len(both) - 1),
     )
+
+
+def _cost(cheapest: Sequence[Offer], commits: int) -> SearchCost:
+    """Return about what a search takes: first the compilers that are downloaded, then the commits between two of them."""
+    builds = [offer.seconds for offer in cheapest if offer.seconds and _is_made(offer)]
+    downloads = [offer.seconds for offer in cheapest if offer.seconds and not _is_made(offer)]
+    ready = len(cheapest) - len(builds) - len(downloads)
+    left = len(builds) / (ready + len(downloads) + 1)
+    counts = [math.ceil(math.log2(1 + many)) for many in (left, len(downloads) / (ready + 1))]
+    seconds = sum(count * max(costs) for count, costs in zip(counts, (builds, downloads), strict=True) if costs)
+    return SearchCost(commits, counts[0], counts[1], seconds)
 
 
 def commit_change(commit: Commit, links: Links | None) -> Suspect:

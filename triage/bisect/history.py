@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import ClassVar
@@ -28,32 +28,24 @@ StateRows = dict[str, dict[int, Hashable]]  # by case and release
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """Two releases with different outcomes and no probe between them."""
+    """Two releases with different statuses and no probe between them."""
 
     before: Revision
     after: Revision
     from_: str
     to: str
-    from_failure: Failure | None
-    to_failure: Failure | None
-
-    @classmethod
-    def between(cls, before: Probe, after: Probe) -> StatusChange:
-        """Return the change from one probe to the next."""
-        old, new = before.outcome, after.outcome
-        return cls(before.revision, after.revision, plain_status(old), plain_status(new), old.failure, new.failure)
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    """The first and the last of neighbours among the probed releases with one status and, if they fail, one signature."""
+    """Neighbours among the probed releases with one status and, if they fail, one signature."""
 
     first: str
     last: str
     status: str
     failure: Failure | None
     reason: str | None
-    """Why they are untestable."""
+    """Why the last one is untestable."""
 
     @property
     def releases(self) -> str:
@@ -72,10 +64,7 @@ class History:
     """Without cache hits."""
 
     JSON_KEYS: ClassVar = dict.fromkeys(("about", "places", "probes"))
-    JSON_PROPERTIES: ClassVar = (
-        *("case", "recipe", "changes", "failure_changes"),
-        *("statuses", "failures", "reasons", "states"),
-    )
+    JSON_PROPERTIES: ClassVar = ("case", "recipe", "changes", "statuses", "failures", "reasons", "states")
 
     @property
     def case(self) -> str:
@@ -88,16 +77,8 @@ class History:
     @property
     def changes(self) -> tuple[StatusChange, ...]:
         """Neighbours among the probed releases whose statuses differ: passed, failed or untestable."""
-        return tuple(change for change in self._steps() if change.from_ != change.to)
-
-    @property
-    def failure_changes(self) -> tuple[StatusChange, ...]:
-        """Neighbours among the probed releases that both fail, in different classes."""
-        return tuple(change for change in self._steps() if change.from_ == change.to)
-
-    def _steps(self) -> Iterator[StatusChange]:
-        pairs = pairwise(self.probes)
-        return (StatusChange.between(a, b) for a, b in pairs if _state(a.outcome) != _state(b.outcome))
+        statuses = ((one.revision, plain_status(one.outcome)) for one in self.probes)
+        return tuple(StatusChange(before, after, a, b) for (before, a), (after, b) in pairwise(statuses) if a != b)
 
     @property
     def statuses(self) -> Mapping[str, str]:
@@ -118,9 +99,9 @@ class History:
     def states(self) -> tuple[HistoryState, ...]:
         """The states of the case, oldest first."""
         states = []
-        for (status, _), group in groupby(self.probes, key=lambda probe: _exact_state(probe.outcome)):
+        for (status, _), group in groupby(self.probes, lambda one: _state(one.outcome, lambda failure: failure.signature)):
             first, *_, last = (*group,) * 2
-            outcome = first.outcome
+            outcome = last.outcome
             states.append(HistoryState(first.revision.name, last.revision.name, status, outcome.failure, outcome.reason))
         return tuple(states)
 
@@ -135,32 +116,13 @@ class Histories:
 
 
 def plain_status(outcome: Outcome) -> str:
-    """`passed`, `failed` or `untestable`, whatever the recipe expects."""
-    match outcome:
-        case Compiled():
-            return "passed"
-        case Failed():
-            return "failed"
-        case Untestable():
-            return "untestable"
+    """Return `passed`, `failed` or `untestable`, whatever the recipe expects."""
+    return {Compiled: "passed", Failed: "failed", Untestable: "untestable"}[type(outcome)]
 
 
-def _state(outcome: Outcome) -> Hashable:
-    match outcome:
-        case Failed(failure=failure):
-            return ("failed", failure.failure_class)
-        case _:
-            return (plain_status(outcome),)
-
-
-def _exact_state(outcome: Outcome) -> tuple[str, str]:
-    match outcome:
-        case Failed(failure=failure):
-            return "failed", failure.signature
-        case Untestable(reason=reason):
-            return "untestable", reason
-        case Compiled():
-            return "passed", ""
+def _state(outcome: Outcome, tell: Callable[[Failure], str]) -> tuple[str, str]:
+    """Return the status, and what tells failures apart."""
+    return plain_status(outcome), tell(outcome.failure) if isinstance(outcome, Failed) else ""
 
 
 def histories(
@@ -192,7 +154,7 @@ def histories(
         for probe in runner.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe
-            rows[name][index] = _state(probe.outcome)
+            rows[name][index] = _state(probe.outcome, lambda failure: failure.failure_class)
             compiles[name] += not probe.cached and probe.measured.seconds > 0
         left = math.floor(share * len(cases) * len(refs)) - sum(compiles.values())
         wanted = narrow(rows) or explore(rows, left // _COST_OF_A_WINDOW)

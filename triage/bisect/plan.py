@@ -123,7 +123,7 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearc
 
 def _plan_commits(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> BisectSearch:
     commits = _commits_between(request, old, new)
-    cost = commits.cost().text
+    cost = commits.cost.text
     request.runner.progress.note(f"{request.case.name}: {cost}")
     if not request.go_on(cost):
         raise Interrupted("stopped before the search over commits")

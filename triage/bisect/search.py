@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from triage.bisect.result import (
     unexpected,
 )
 from triage.execution.engine import Engine
-from triage.execution.judge import Match, same_signature, verdict_of
+from triage.execution.judge import Match, any_failure, same_signature, verdict_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable, Verdict
@@ -446,6 +447,18 @@ def _flaky_end(name: str) -> str:
 
 def answer(search: BisectSearch) -> Bisection:
     """Report what the search knows so far."""
+    belief, match = search.belief, search.match(search.failure) if search.failure else any_failure
+    untestable, others = [], []
+    for index, outcomes in sorted(search.outcomes.items()):
+        outcome = outcomes[-1]
+        if isinstance(outcome, Untestable):
+            untestable.append(UntestableRevision(search.revision(index), outcome.reason))
+        elif isinstance(outcome, Failed) and not match(outcome.failure):
+            others.append(OtherFailure(search.revision(index), outcome.failure))
+    if belief is not None:
+        inside = search.range.candidates[belief.bounds[0] + 1 : belief.bounds[1]]
+        untestable += [UntestableRevision(one.revision, one.untestable) for one in inside if one.untestable is not None]
+        untestable += search.range.left_out
     inconclusive = Bisection(
         case=search.case.name,
         kind=search.kind,
@@ -455,17 +468,16 @@ def answer(search: BisectSearch) -> Bisection:
         rounds=search.effort.rounds,
         cached=search.effort.cached,
         halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
-        obtained=search.range.obtained(),
+        obtained=Counter(search.range.brought),
         seconds=round(time.monotonic() - search.effort.started, 1),
-        untestable=_untestable(search),
-        other_failures=_other_failures(search),
+        untestable=(*untestable, *search.untestable_outside),
+        other_failures=tuple(others),
         reason=search.reason,
         cause=search.cause,
         hint=unexpected(search.case, search.failure) if search.failure else None,
         broke=search.broke,
         fixed=search.fixed,
     )
-    belief = search.belief
     if belief is None or search.failure is None or search.reason:
         return inconclusive
     chances = belief.probabilities
@@ -497,29 +509,4 @@ def answer(search: BisectSearch) -> Bisection:
         confirmed=search.is_confirmed,
         evidence=search.evidence.summary if search.evidence else None,
         branches=search.range.branches,
-    )
-
-
-def _untestable(search: BisectSearch) -> tuple[UntestableRevision, ...]:
-    found = [
-        UntestableRevision(search.revision(index), outcomes[-1].reason)
-        for index, outcomes in sorted(search.outcomes.items())
-        if isinstance(outcomes[-1], Untestable)
-    ]
-    if search.belief is not None:
-        low, high = search.belief.bounds
-        inside = search.range.candidates[low + 1 : high]
-        found += [UntestableRevision(one.revision, one.untestable) for one in inside if one.untestable is not None]
-        found += search.range.left_out()
-    return (*found, *search.untestable_outside)
-
-
-def _other_failures(search: BisectSearch) -> tuple[OtherFailure, ...]:
-    if search.failure is None:
-        return ()
-    match = search.match(search.failure)
-    return tuple(
-        OtherFailure(search.revision(index), outcome.failure)
-        for index, outcomes in sorted(search.outcomes.items())
-        if isinstance(outcome := outcomes[-1], Failed) and not match(outcome.failure)
     )

@@ -1,25 +1,30 @@
-"""`triage bisect --interactive`: show the suspects, propose the next revision to test, and obey."""
+"""`triage bisect --interactive`: show the suspects, propose the next revision to test, obey, and keep a journal."""
 
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal, TextIO
 
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from triage.bisect.plan import BisectRequest, plan
-from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import answer, confirm
-from triage.bisect.session import Session, read_journal
+from triage.bisect.result import Bisection, BisectKind, Side
+from triage.bisect.search import BisectSearch, answer, confirm
 from triage.model.errors import BadInput, Interrupted
-from triage.model.outcome import Outcome, Verdict
+from triage.model.outcome import Verdict
 from triage.report.elements import duration_text, plural
 from triage.report.terminal import console_for
+from triage.toolchains.home import disk_errors, write_whole
 
 _SHOWN = 6  # suspects in the table
 _BAR = 16  # columns
+_FORMAT = "2"  # of the journal; changes when the meaning of its entries does
 HELP = """  Enter   compile the case at the proposed revision
   good    it compiles, or runs as it should
   bad     it has the failure that is bisected
@@ -30,82 +35,165 @@ HELP = """  Enter   compile the case at the proposed revision
   quit    stop; --resume continues"""
 
 
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One verdict about the failure that is bisected."""
+
+    name: str
+    """A sha or a release."""
+    verdict: Verdict
+    by: Literal["probe", "person"]
+    why: str = ""
+
+
+_ENTRIES = TypeAdapter(list[JournalEntry])
+
+
+def read_journal(path: Path) -> list[JournalEntry]:
+    """Return the verdicts in a journal, in order; none from a file that is missing or damaged."""
+    try:
+        return _ENTRIES.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return []
+
+
 def prompt(request: BisectRequest, before: str | None, after: str | None, *, resume: bool) -> Bisection:
     """Run a bisect by what a person types until it is resolved. Raises Interrupted if the person quits."""
     search = plan(request, before, after)
-    if isinstance(search, Bisection):
-        return search
-    return run_session(Session(search, request.runner.registry.home), resume) if search.begin() else answer(search)
+    if isinstance(search, Bisection) or not search.begin():
+        return search if isinstance(search, Bisection) else answer(search)
+    return Session(search, request.runner.registry.home, console_for(sys.stderr)).run(sys.stdin, resume=resume)
 
 
-def run_session(session: Session, resume: bool = False, out: Console | None = None, typed: TextIO | None = None) -> Bisection:
-    """Run a session whose search has begun; see `prompt`."""
-    out = out or console_for(sys.stderr)
-    if resume:
-        out.print(f"resumed: {plural(session.resume(), 'verdict')} of the journal")
-    elif known := len(read_journal(session.journal)):
-        out.print(f"an earlier bisect of this range left {plural(known, 'verdict')}; --resume continues it")
-    change = "good to bad" if session.search.kind is BisectKind.REGRESSION else "bad to good"
-    out.print(f"Find the first revision after the change from {change}.")
-    out.print(HELP, style="dim")
-    while (proposed := session.next()) is not None:
-        _show(session, proposed, out)
-        out.print("> ", end="")
-        line = (typed or sys.stdin).readline()  # `input` would drop a Ctrl-C that arrives while it flushes the output
-        try:
-            _obey(session, proposed, line.split() if line else ["quit"], out)
-        except BadInput as error:
-            out.print(f"  {error}", style="yellow")
-    search = session.search
-    if search.resolved:  # a person's verdict is not confirmed
-        names = {search.revision(index).name for index, _ in search.pair}
-        if not any(entry.by == "person" and entry.name in names for entry in session.entries):
-            out.print("probing the pair again", style="dim")
-            if not confirm(search):
-                out.print("  the probes contradict earlier ones", style="yellow")
-    return answer(search)
+class Session:
+    """A search that has begun, and its verdicts so far.
 
+    The journal is replaced as a whole after each verdict, so that an interruption loses at most the last.
+    """
 
-def _obey(session: Session, proposed: int, words: list[str], out: Console) -> None:
-    match words:
-        case []:
-            out.print(_outcome_text(session.probe(proposed)))
-        case ["good" | "bad" | "skip" as word, *names] if len(names) < 2:
-            session.record(session.index_of(names[0]) if names else proposed, Verdict(word))
-        case ["undo"]:
-            entry = session.undo()
-            out.print(f"  removed: {entry.name} {entry.verdict.value}" if entry else "  there is no verdict to remove")
-        case ["log"]:
-            for entry in session.entries:
-                out.print(f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: {entry.why}")
-        case ["quit"]:
-            raise Interrupted("stopped by the user")
-        case _:
-            if words != ["help"]:
-                out.print(f"  unknown: {' '.join(words)}", style="yellow")
-            out.print(HELP, style="dim")
+    def __init__(self, search: BisectSearch, home: Path, out: Console) -> None:
+        self.search, self.out, self.entries = search, out, list[JournalEntry]()
+        key = (_FORMAT, search.case.name, search.revision(0).name, search.revision(search.last).name, search.kind)
+        self.journal = home / "bisects" / f"{blake2b(chr(0).join(key).encode(), digest_size=10).hexdigest()}.json"
 
+    def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
+        """Read and obey commands until the search is resolved. Raises Interrupted at `quit` and at the end of the input."""
+        search, out = self.search, self.out
+        known = read_journal(self.journal)
+        if resume:
+            names = {candidate.revision.name for candidate in search.range.candidates}
+            self._change([entry for entry in known if entry.name in names], save=False)
+            out.print(f"resumed: {plural(len(self.entries), 'verdict')} of the journal")
+        elif known:
+            out.print(f"an earlier bisect of this range left {plural(len(known), 'verdict')}; --resume continues it")
+        change = "good to bad" if search.kind is BisectKind.REGRESSION else "bad to good"
+        out.print(f"Find the first revision after the change from {change}.")
+        out.print(HELP, style="dim")
+        while chosen := search.choose():
+            proposed = chosen[len(chosen) // 2]
+            self._show(proposed)
+            out.print("> ", end="")
+            line = typed.readline()  # `input` would drop a Ctrl-C that arrives while it flushes the output
+            try:
+                self._obey(proposed, line.split() if line else ["quit"])
+            except BadInput as error:
+                out.print(f"  {error}", style="yellow")
+        if search.resolved:  # a person's verdict is not confirmed
+            pair = {search.revision(index).name for index, _ in search.pair}
+            if not any(entry.by == "person" and entry.name in pair for entry in self.entries):
+                out.print("probing the pair again", style="dim")
+                if not confirm(search):
+                    out.print("  the probes contradict earlier ones", style="yellow")
+        return answer(search)
 
-def _show(session: Session, proposed: int, out: Console) -> None:
-    search = session.search
-    assert search.belief is not None
-    ranked = search.belief.suspects()
-    seconds = duration_text(search.range.candidates[proposed].seconds + search.compile_seconds)
-    steps = plural(search.belief.steps, "step")
-    out.print(Text(f"\n{plural(len(ranked), 'suspect')}, about {steps}, {seconds} each", style="bold"))
-    table = Table.grid(padding=(0, 1))
-    for index, chance in ranked[:_SHOWN]:
-        change, full = search.change(index), round(chance * _BAR)
-        bar = Text("█" * full, style="cyan").append("░" * (_BAR - full), style="dim")
-        table.add_row(bar, f"{chance:.1%}", Text(change.name, style="bold"), change.date or "", change.subject or "")
-    out.print(table)
-    revision = search.revision(proposed)
-    out.print(Text.assemble("next: ", (revision.name, "bold"), f" {revision.subject or ''}"))
+    def _show(self, proposed: int) -> None:
+        search = self.search
+        assert search.belief is not None
+        ranked = search.belief.suspects()
+        seconds = duration_text(search.range.candidates[proposed].seconds + search.compile_seconds)
+        steps = plural(search.belief.steps, "step")
+        self.out.print(Text(f"\n{plural(len(ranked), 'suspect')}, about {steps}, {seconds} each", style="bold"))
+        table = Table.grid(padding=(0, 1))
+        for index, chance in ranked[:_SHOWN]:
+            change, full = search.change(index), round(chance * _BAR)
+            bar = Text("█" * full, style="cyan").append("░" * (_BAR - full), style="dim")
+            table.add_row(bar, f"{chance:.1%}", Text(change.name, style="bold"), change.date or "", change.subject or "")
+        self.out.print(table)
+        revision = search.revision(proposed)
+        self.out.print(Text.assemble("next: ", (revision.name, "bold"), f" {revision.subject or ''}"))
 
+    def _obey(self, proposed: int, words: list[str]) -> None:
+        match words:
+            case []:
+                self._probe(proposed)
+            case ["good" | "bad" | "skip" as word, *names] if len(names) < 2:
+                self.record(self._index_of(names[0]) if names else proposed, Verdict(word))
+            case ["undo"] if self.entries:
+                *others, entry = self.entries
+                if entry.by == "probe":
+                    self.search.outcomes.pop(self._index_of(entry.name), None)
+                self._change(others)
+                self.out.print(f"  removed: {entry.name} {entry.verdict.value}")
+            case ["undo"]:
+                self.out.print("  there is no verdict to remove")
+            case ["log"]:
+                for entry in self.entries:
+                    self.out.print(f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: {entry.why}")
+            case ["quit"]:
+                raise Interrupted("stopped by the user")
+            case _:
+                if words != ["help"]:
+                    self.out.print(f"  unknown: {' '.join(words)}", style="yellow")
+                self.out.print(HELP, style="dim")
 
-def _outcome_text(outcome: Outcome) -> Text:
-    if outcome.reason is not None:
-        return Text(f"  untestable: {outcome.reason}", style="yellow")
-    if outcome.failure is not None:
-        return Text(f"  fails: {outcome.failure.failure_class}: {outcome.failure.headline}", style="red")
-    return Text("  good: it compiles", style="green")
+    def _probe(self, index: int) -> None:
+        self.search.ask([index])
+        outcome = self.search.outcomes[index][-1]
+        verdict, name = self.search.verdict(outcome), self.search.revision(index).name
+        if outcome.reason is not None:
+            self.out.print(Text(f"  untestable: {outcome.reason}", style="yellow"))
+        elif outcome.failure is not None:
+            self.out.print(Text(f"  fails: {outcome.failure.failure_class}: {outcome.failure.headline}", style="red"))
+        else:
+            self.out.print(Text("  good: it compiles", style="green"))
+        why = outcome.reason or (outcome.failure.signature if outcome.failure else "compiled")
+        self._change([*self.entries, JournalEntry(name, verdict, "probe", why)])
+
+    def record(self, index: int, verdict: Verdict) -> None:
+        """Take in a person's verdict about a candidate: bad means that it has the failure.
+
+        Raises:
+            BadInput: It contradicts an end of the range or an earlier verdict.
+        """
+        search, side_of = self.search, self.search.kind.side
+        name, side = search.revision(index).name, side_of(verdict)
+        known = {0: search.kind.verdict(Side.OLD), search.last: search.kind.verdict(Side.NEW)}
+        known |= {self._index_of(entry.name): entry.verdict for entry in self.entries}
+        for other, said in sorted(known.items()):
+            is_old, is_new = side_of(said) is Side.OLD and index <= other, side_of(said) is Side.NEW and index >= other
+            if (side is Side.NEW and is_old) or (side is Side.OLD and is_new):
+                where = "the same revision" if index == other else f"{name} is {'older' if index < other else 'newer'}"
+                undo = "" if other in (0, search.last) else "; `undo` removes the last verdict"
+                raise BadInput(f"{verdict} {name} contradicts {said} {search.revision(other).name}: {where}{undo}")
+        self._change([*self.entries, JournalEntry(name, verdict, "person")])
+
+    def _change(self, entries: list[JournalEntry], *, save: bool = True) -> None:
+        """Replace the verdicts, and start the belief anew from them and all outcomes."""
+        self.entries, search = entries, self.search
+        if save:
+            with disk_errors("write the journal of the bisect"):
+                write_whole(self.journal, _ENTRIES.dump_json(entries))
+        search.rebuild()
+        assert search.belief is not None
+        known = ((self._index_of(entry.name), entry) for entry in entries)
+        new = ((index, entry) for index, entry in known if entry.by == "person" or index not in search.outcomes)
+        search.belief = search.belief.observe(*((index, search.kind.side(entry.verdict)) for index, entry in new))
+
+    def _index_of(self, name: str) -> int:
+        """Return the candidate with this name, or a sha that begins with it (4 digits or more). BadInput: not exactly one."""
+        shas = [one.shas if len(name) >= 4 else () for one in self.search.range.candidates]
+        names = [one.revision.name for one in self.search.range.candidates]
+        matches = [i for i, own in enumerate(shas) if names[i] == name or any(sha.startswith(name) for sha in own)]
+        if len(matches) != 1:
+            raise BadInput(f"{name!r} is not one of the {self.search.last + 1} candidates of this bisect")
+        return matches[0]

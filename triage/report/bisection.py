@@ -240,13 +240,9 @@ def history_document(result: Histories) -> Document:
 
 
 def _states(history: History) -> list[tuple[str, Inline]]:
-    """Return the releases of each state with what it is; neighbours that cannot be tested are one row."""
+    """Return the releases of each state with what it is."""
     rows: list[tuple[str, Inline]] = []
-    for (status, _), group in groupby(
-        history.states, key=lambda state: (state.status, state.failure and state.failure.signature)
-    ):
-        first, *_, last = (*group,) * 2
-        releases = first.first if first.first == last.last else f"{first.first} .. {last.last}"
-        why = failure_text(last.failure) if last.failure and status == Status.FAILED else last.reason
-        rows.append((releases, [Span(status, STYLES[status]), f"  {why}" if why else ""]))
+    for state in history.states:
+        why = failure_text(state.failure) if state.failure and state.status == Status.FAILED else state.reason
+        rows.append((state.releases, [Span(state.status, STYLES[state.status]), f"  {why}" if why else ""]))
     return rows
