@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from triage.classify.log_lines import HEADLINE
 from triage.classify.passes import FailingPass
-from triage.classify.rules import MatchScope, Rule, RuleSet, compiled, detail
+from triage.classify.rules import MatchScope, Rule, RuleSet, compiled, detail, packaged_yaml
 from triage.classify.stack_dump import Stack, is_in_header, short_name, signal_name, symbol_of
 from triage.model.outcome import Detail, Failure
 
@@ -24,34 +24,6 @@ _MOST = 100  # different signatures kept of one class
 _WRAPPED_NAME = re.compile(rf'{WRAPPER} "(?P<short>[\w.]+)"|(?:"{WRAPPER}"\(.*?|\A<?\{{)name = "(?P<name>[\w.]+)"')
 _DISPATCH_KIND = re.compile(r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)")
 _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
-_ANGLES = re.compile(r"(?<=[\w\])>!])<[^<>]*>")
-_ARROW, _KEPT = "\x00", "\x01"
-# What varies, and what stands for it. A name is searched from its first character only: from each one, a long name without
-# the end takes quadratic time.
-_BEFORE_ANGLES = (
-    (re.compile(r': (?:%[\w#:]+ = )?"[a-z_][\w.]*"\(.*'), ""),  # the operation that some messages end with from 3.13 on
-    (re.compile(r"\A'[\w.]+' op "), ""),  # rules capture the operation where it matters
-    (_INTRINSIC, _KEPT),
-    (
-        re.compile(r"""loc\((?:[^()]++|\([^()]*\))*+\)|(?:["']|(?<![\w./\\<>+-]))[\w./\\<>+-]+\.\w++["']?:\d+(?::\d+)?"""),
-        "<loc>",
-    ),
-    (re.compile(r"""(?<![\w./])(?:[A-Za-z]:[\\/]|~?/(?!/)|\.{1,2}/)[^\s'"`,;()<>]*"""), "<path>"),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
-    (re.compile("->"), _ARROW),
-)
-_AFTER_ANGLES = (
-    (re.compile(r"(?<=[\w])<[^<>]*\Z"), ""),  # cut off before its end
-    (re.compile(_ARROW), "->"),
-    (re.compile(r"(?:@|(?<![\w$.-]))[\w$.-]*(?:\$async|dispatch_\d+|_dispatch)[\w$.-]*"), "<function>"),
-    (re.compile(r"@(?:\"[^\"]*\"|[\w$.-]+)(?:::@(?:\"[^\"]*\"|[\w$.-]+))*"), "@"),
-    (re.compile(r"%[\w$.-]+(?:#\d+)?(?::\d+)?"), "%"),
-    (re.compile(r"\b(?:\d+|\?)(?:x(?:\d+|\?))*x(?=[a-z!])|(?:\b\d+|\?)(?:x(?:\d+|\?))+\b"), "#x"),  # shapes
-    (re.compile(r"\bt\d+\b"), "t#"),  # a node of instruction selection
-    (re.compile(r"(?<![\w.])#?[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])"), "#"),
-    (re.compile(r"#(?:\s*,\s*#)+"), "#"),
-    (re.compile(r"\s+"), " "),
-)
 
 
 @lru_cache(maxsize=4096)
@@ -60,17 +32,14 @@ def normalised(message: str) -> str:
 
     Element types and the names of operations and intrinsics stay: a failure on f8 or on another operation is another failure.
     """
-    text, intrinsics = message, _INTRINSIC.findall(message)
-    for regex, instead in _BEFORE_ANGLES:
-        text = regex.sub(instead, text)
-    for _ in range(12):  # innermost brackets first
-        text, replaced = _ANGLES.subn("", text)
-        if not replaced:
-            break
-    for regex, instead in _AFTER_ANGLES:
-        text = regex.sub(instead, text)
-    for name in intrinsics:
-        text = text.replace(_KEPT, name, 1)
+    text = message
+    for regex, instead, *times in packaged_yaml("log_formats")["varies"]:
+        for _ in range(*times or (1,)):
+            text, replaced = compiled(regex).subn(instead, text)
+            if not replaced:
+                break
+    for name in _INTRINSIC.findall(message):
+        text = text.replace("\x01", name, 1)
     return text.strip(" .:;,")[:_SIGNATURE_LENGTH].rstrip()
 
 
@@ -294,7 +263,7 @@ def as_read(failure: Failure, rules: RuleSet, *, certain: bool = False) -> Failu
     if rule is None or rule.as_read is None or written is None or failure.details.get("op") not in (None, written):
         return None
     message = str(failure.details.get("message", failure.headline))
-    if certain and not compiled(rule.as_read.regex).match(message):
+    if certain and not compiled(rule.as_read.certain).match(message):
         return None
     return _in_class(failure, rules.by_name[rule.as_read.name])
 
@@ -304,7 +273,7 @@ def as_made(failure: Failure, rules: RuleSet) -> Failure | None:
     that. None for any other failure.
     """
     rule = rules.by_name.get(failure.failure_class)
-    if rule is None or rule.as_made is None or not compiled(rule.as_made.regex).search(failure.headline):
+    if rule is None or rule.as_made is None or not compiled(rule.as_made.doubtful).search(failure.headline):
         return None
     return _in_class(failure, rules.by_name[rule.as_made.name])
 

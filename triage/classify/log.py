@@ -15,7 +15,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, BinaryIO
 
-from triage.classify.rules import NEEDLES, RuleSet
+from triage.classify.rules import NEEDLES, RuleSet, packaged_yaml
 from triage.model.errors import BadInput
 
 HEAD = 16 << 10
@@ -27,34 +27,11 @@ _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})  # those that no t
 _MOST_CONTROL = 20  # of a text at most one character in so many is a control character
 _LINES_ABOVE = 8  # kept for messages that stand above the line that reveals them
 
-_BEGINNINGS = (
-    *(
-        "remark: ",
-        "note: Pipeline failed",
-        "note: failed to legalize operation",
-        "Stack dump",
-        "PLEASE submit",
-        "Please report",
-    ),
-    *("Traceback (most", 'File "', "torch._dynamo.exc.", "Compiler crash traceback", "##[group]", "##[endgroup]", "ERROR: "),
-    *("FATAL: ", "[ERROR]", "[FATAL]", "OP_REQUIRES failed"),
-)
 _CUT_ASSERTION = tuple(b": Assertion"[:length] for length in range(3, 11))  # at the end of a line that a terminal broke
 _NOT_A_FLAG = r"(?<!-Werror)(?<!-Wno-error)"  # a build log has these flags of C++ compilers in every command
 _WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
-# Before a message: `job<TAB>step<TAB>`, a timestamp of GitHub Actions, then `program: `, `file:7:3: `, `[12/34] `, `line 3: `,
-# a process number, `E   `, colours, `3/40 Test #3: name ....`. Printed IR begins with `%`, quotes or closing brackets.
-_PREFIXES = (
-    r"(?:[^\t]{0,200}\t[^\t]{0,200}\t(?=(?:\xef\xbb\xbf)?20\d\d-))?+(?:20\d\d-\d\d-.{20} )?+ {0,3}+(?![ %\"}^])"
-    r"(?:(?:[A-Z]:(?=[\\/]))?+[\w.+/\\<>@$()-]++(?::[\d(][\w.+()]*+)*+: ++|[\w./-]++:\d++\] ++|"
-    r"[WEF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ |[WEF] (?=[\w./])|\[(?!FAILED)[^\]]{1,40}+\] ++|line \d++: ++|\d++ ++|E ++|> |"
-    r"\(\d\d:\d\d:\d\d\) |\x1b\[[\d;]*+m|\d++/\d++ Test ++#\d++: \S++ \.*+ *+|\xef\xbb\xbf|"
-    r"\d{4}-\d\d-\d\d[T ][\d:.,]++Z?+ ++){0,8}"
-)
-_MESSAGES = (  # besides those of the rules: frames of stacks, lines of logging libraries, passes that failed
-    r"#\d++ 0x|\d++ ++\S++ ++0x|[EF] [\w./+-]++:\d++\] |[EF]\d{4,8} \d\d:\d\d:[\d.]++ ++\d++ [\w./+-]++:\d++\] |"
-    r"// -----// IR Dump After (?:\(anonymous namespace\)|[^\s(])++ Failed"
-)
+# Two columns of a CI system, a timestamp, an indent. Printed IR begins with `%`, quotes or closing brackets.
+_START = r"(?:[^\t]{0,200}\t[^\t]{0,200}\t(?=(?:\xef\xbb\xbf)?20\d\d-))?+(?:20\d\d-\d\d-.{20} )?+ {0,3}+(?![ %\"}^])"
 
 
 def text_pieces(stream: BinaryIO, name: str, progress: Callable[[int], None] | None = None) -> Iterator[bytes]:
@@ -172,8 +149,11 @@ def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     patterns = [pattern for rule in rules for pattern in rule.patterns]
     anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
     needles = "|".join((*(f"{needle}{_NOT_A_FLAG}" for needle in NEEDLES), *sorted(anchors)))
-    begins = _trie({*_BEGINNINGS, *(text for pattern in patterns for text in pattern.begins)})
-    return re.compile(needles.encode()), re.compile(f"{_PREFIXES}(?:{begins}|{_MESSAGES})".encode())
+    formats = packaged_yaml("log_formats")
+    prefixes, messages = ("|".join(formats[key]) for key in ("before_messages", "messages"))
+    begins = _trie({*formats["begins"], *(text for pattern in patterns for text in pattern.begins)})
+    message = f"{_START}(?:{prefixes}){{0,8}}(?:{begins}|{messages})"
+    return re.compile(needles.encode()), re.compile(message.encode())
 
 
 def _trie(texts: Iterable[str]) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
+
+from triage.classify.rules import packaged_yaml
 
 Severity = Literal["error", "warning", "remark", "note"]
 
@@ -12,16 +15,6 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-B0-2])")
 _STAMP = re.compile(
     r"\ufeff?(?:[^\t]{0,200}\t[^\t]{0,200}\t)?\ufeff?"
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ?(?:std(?:out|err) [FP] )?"
-)
-_PREFIX = re.compile(
-    r"\s*(?:##\[(?P<command>\w+)\]|::(?P<workflow>error|warning|notice|debug|group)(?: [^:]*)?::|"
-    r"\[\d+/\d+\]\s|\(\d\d:\d\d:\d\d\)\s|\d{1,6}:\s|(?P<pytest>E)\s{2,}|>\s{1,3}|\|\s|"
-    r"\[(?:rank\d+|build|ctest|test|stderr|stdout|proc \d+|repro)\]:?\s?|"
-    r"\((?:\w+ )?pid=\d+\)\s|(?P<level>INFO|DEBUG|ERROR|WARNING|CRITICAL)\s*:\s?(?=\S+:\d+:\d+: )|"
-    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]+:\d+\]\s|"
-    r"(?:!!! )?Exception (?:caught|during|in|occurred|while)\b[\w ]{0,40}(?:!!!|:) (?=[\w.]*(?:Error|Exception): )|"
-    r"[EC]\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w./-]+\.py:\d+\] (?:\[\d+/\d+\] )?|"
-    r"(?:FAILED|ERROR) [\w./-]+\.py(?:::\S+)* - (?=[\w.]+:))"
 )
 _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
     r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal |catastrophic |internal |runtime )?error|warning|remark|note)"
@@ -35,29 +28,22 @@ _LOGGER = re.compile(  # glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2
 )
 _SOURCE_CODE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|f90|ii?):\d+")
 _SHADER = "program_source:"  # how Metal's compiler names the source that it is given
-_STATUS = re.compile(
-    r"(?:\A|: |\) )(?:CANCELLED|UNKNOWN|INVALID_ARGUMENT|DEADLINE_EXCEEDED|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|"
-    r"FAILED_PRECONDITION|ABORTED|OUT_OF_RANGE|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DATA_LOSS|RESOURCE_EXHAUSTED|Internal|"
-    r"Unimplemented|Invalid argument|Resource exhausted|Not found|Failed precondition|Unknown): "
-)
 _SHOUTED_ERROR = re.compile(r"(?:\[(?:ERROR|FATAL|Error)\]|(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL):) (?P<message>.+)")
 _FILE_LOCATION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z")
 _IN_BRACKETS = re.compile(r"(?P<file>[^\s()]+)\((?P<line>\d+)(?:,(?P<column>\d+))?\) ?\Z")  # as MSVC and nvcc print it
 _MLIR_LOCATION = re.compile(r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)')
 _FUSED_LOCATION = re.compile(r"loc\((?:[^()]++|\([^()]*\))*+\):\s*")
 _PROGRAM = re.compile(r"[\w./+@-]+\Z")
-# Words that test runners and loggers print where a compiler prints a file or its own name.
-_NOT_A_PROGRAM = re.compile(r"(?:PASS|PASSED|OK|XFAIL|SKIP|INFO|DEBUG|ok|expected|test\w*|note|summary|Checking)\Z", re.I)
-_NO_ERROR = re.compile(
-    r"(?:0\b|none\b|no errors?\b|null\b|false\b|ok\b|pip's dependency resolver)|[\W\d]*\Z|"
-    r"[\w ]{0,20}\b(?:counts?|total|errors?|failures?|found)\s*[:=]\s*0\W*\Z",
-    re.I,
-)
 
 HEADLINE = 500
 """Characters kept of a message."""
 
 _HEAD, _TAIL = 3072, 1024  # characters read of a longer line
+
+
+@cache
+def _regex(key: str, form: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(form.format("|".join(packaged_yaml("log_formats")[key])), flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +92,7 @@ def clean(raw: bytes) -> LogLine:
         text = text.rsplit("\r", 1)[1]
     annotation = None
     for _ in range(4):  # prefixes nest: a CI system shows a test runner that shows a build tool
-        match = _PREFIX.match(text)
+        match = _regex("prefixes", r"\s*(?:{})").match(text)
         if not match or match.end() == len(text):
             break
         level = "error" if match["level"] in ("ERROR", "CRITICAL") else None
@@ -128,10 +114,10 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     prefix = text[: match.start()].rstrip(" :")
     message, location = _split_location(match["message"])
     location = location or _location(prefix)
-    if severity == "error" and _NO_ERROR.match(message):
+    if severity == "error" and _regex("no_errors", "{}", re.I).match(message):
         return None
     located = not prefix or location is not None or prefix.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
-    program = bool(_PROGRAM.match(prefix)) and not _NOT_A_PROGRAM.match(prefix)
+    program = bool(_PROGRAM.match(prefix)) and not _regex("not_programs", r"(?:{})\Z", re.I).match(prefix)
     of_source = match["code"] is not None or bool(location and _SOURCE_CODE.search(location)) or _SHADER in prefix
     of_source = of_source and match["severity"] != "runtime error"  # a sanitizer prints it when the program runs
     return Diagnostic(severity, message[:HEADLINE], location, certain=located or program, of_source=of_source)
@@ -142,7 +128,13 @@ def _logged(match: re.Match[str]) -> Diagnostic | None:
     severity, message = match["severity"] or match["letter"], match["message"]
     if severity in "IW" and not message.startswith("OP_REQUIRES failed"):
         return Diagnostic("warning" if severity == "W" else "note", message[:HEADLINE], None, certain=False)
-    return Diagnostic("error", message[:HEADLINE], None, certain=severity != "E" or bool(_STATUS.search(message)), logged=True)
+    return Diagnostic(
+        "error",
+        message[:HEADLINE],
+        None,
+        certain=severity != "E" or bool(_regex("statuses", r"(?:\A|: |\) )(?:{}): ").search(message)),
+        logged=True,
+    )
 
 
 def _shouted_error(line: LogLine) -> Diagnostic | None:
@@ -150,7 +142,7 @@ def _shouted_error(line: LogLine) -> Diagnostic | None:
         severity: Severity = "error" if match["severity"] in ("fatal", "error") else "warning"
         return Diagnostic(severity, match["message"][:HEADLINE], None, certain=True)
     match = _SHOUTED_ERROR.match(line.text)
-    if match and not _NO_ERROR.match(match["message"]):
+    if match and not _regex("no_errors", "{}", re.I).match(match["message"]):
         return Diagnostic("error", match["message"][:HEADLINE], None, certain=True)
     if line.annotation == "error" and line.text:
         return Diagnostic("error", line.text[:HEADLINE], None, certain=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any
 
 from triage.classify.log import LineCutter
+from triage.classify.rules import packaged_yaml
 
 _DUMP_AFTER = re.compile(
     r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?"
@@ -17,17 +16,6 @@ _DUMP_AFTER = re.compile(
 _PIPELINE_FAILED = re.compile(  # the passes that ran are nested; the last is the one that failed
     r"Pipeline failed while executing \[?(?:`[^`]+` on '[^']+' operation[^`]*, )*`(?P<name>[^`]+)` on '(?P<op>[^']+)'"
 )
-
-
-@cache
-def compiler_names() -> Mapping[str, Any]:
-    """Read `compiler_names.yaml`."""
-    import yaml  # here, because output that names no pass needs none of it
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = files("triage.classify").joinpath("compiler_names.yaml").read_text("utf-8")
-    names: Mapping[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, the C one
-    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +42,7 @@ NO_PASS = FailingPass("")
 @cache
 def _phase_of(name: str) -> str | None:
     """Return the phase of a pass, by its argument (`iree-stream-...`) or its class name."""
-    names = compiler_names()
+    names = packaged_yaml("compiler_names")
     prefixes = (phase for prefix, phase in names["pass_arguments"].items() if name.startswith(prefix))
     classes = (phase for phase, begins in names["pass_names"].items() if re.match("|".join(begins), name))
     exceptions = (entry["phase"] for entry in names["exceptions"] if re.match(entry["name"], name))

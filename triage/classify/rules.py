@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
+from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationInfo
@@ -21,6 +22,16 @@ NEEDLES = ("rror", "Assertion")
 
 _CONSEQUENCE = 80  # rules of this rank and above describe consequences of another failure
 _INTEGER = re.compile(r"-?\d{1,29}\Z")
+
+
+@cache
+def packaged_yaml(name: str) -> Any:
+    """Read a YAML file next to this one."""
+    import yaml  # here, because many commands need none of it
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster
+    text = files("triage.classify").joinpath(f"{name}.yaml").read_text("utf-8")
+    return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, the C one
 
 
 @cache
@@ -60,7 +71,6 @@ def _by_compiler(value: Any) -> Any:
     return {name: _as_list(items) for name, items in value.items()} if isinstance(value, dict) else {"": _as_list(value)}
 
 
-STRICT = ConfigDict(extra="forbid")
 Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 Regex = Annotated[str, AfterValidator(_regex)]
 WithRegex = BeforeValidator(lambda value: {"regex": value} if isinstance(value, str) else value)
@@ -68,6 +78,13 @@ OneOrMore = BeforeValidator(_as_list)
 Texts = Annotated[tuple[str, ...], OneOrMore]
 _Value = Annotated[Detail, BeforeValidator(detail)]
 _FlagName = Annotated[str, Field(pattern=r"^--[a-z][a-z0-9-]*$")]
+
+
+class Strict:
+    """A mapping of a rule file. Other keys than its fields are mistakes."""
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
 
 class MatchScope(StrEnum):
@@ -81,13 +98,12 @@ class MatchScope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Strict):
     """One wording of a failure, and how its lines are found in a large log.
 
     Neither `begins` nor `anchors` is needed when every matching line contains `error`, nor for a failed assertion.
     """
 
-    __pydantic_config__ = STRICT
     regex: Regex
     scope: Annotated[MatchScope, Field(alias="where")] = MatchScope.ERROR
     begins: Texts = ()
@@ -113,10 +129,9 @@ def _found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveFlag:
+class GiveFlag(Strict):
     """Pass a flag, `--name=value`, replacing any other value of it."""
 
-    __pydantic_config__ = STRICT
     text: Annotated[str, Field(alias="give", pattern=r"^--[a-z][a-z0-9-]*(=\S+)?$")]
     why: Text = ""
     checks_less: bool = False
@@ -126,19 +141,17 @@ class GiveFlag:
 
 
 @dataclass(frozen=True, slots=True)
-class DropFlag:
+class DropFlag(Strict):
     """Leave out a flag of the recipe, whatever its value."""
 
-    __pydantic_config__ = STRICT
     name: Annotated[_FlagName, Field(alias="drop")]
     why: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
-class LeastValue:
+class LeastValue(Strict):
     """Pass a flag with the smallest value in (above, upto] that works."""
 
-    __pydantic_config__ = STRICT
     name: Annotated[_FlagName, Field(alias="least"), AfterValidator(lambda name: name.removeprefix("--"))]
     above: Annotated[int, Field(ge=0)]
     upto: int
@@ -162,31 +175,28 @@ def _in_bounds(least: LeastValue) -> LeastValue:
 
 
 @dataclass(frozen=True, slots=True)
-class DeclareDevices:
+class DeclareDevices(Strict):
     """Declare every device that the program names."""
 
-    __pydantic_config__ = STRICT
     why: Text = ""
     declare: Literal["devices"] = "devices"
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchOption:
+class LaunchOption(Strict):
     """Launch a kernel with another value of an option."""
 
-    __pydantic_config__ = STRICT
     name: Annotated[str, Field(alias="option")]
     values: Annotated[tuple[_Value, ...], Field(min_length=1)]
     why: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteInput:
+class RewriteInput(Strict):
     """Rewrite the program: `barriers` before transfers, `affinities` on all arguments and results, `static` dimensions
     of its arguments, or 32 bit floats as its `dtype`.
     """
 
-    __pydantic_config__ = STRICT
     name: Annotated[Literal["barriers", "affinities", "static", "dtype"], Field(alias="rewrite")]
     why: Text = ""
 
@@ -211,20 +221,18 @@ _Candidate = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class RuleExample:
+class RuleExample(Strict):
     """Output as a compiler prints it, with the details and the signature that must be read from it."""
 
-    __pydantic_config__ = STRICT
     text: str
     details: Mapping[str, _Value] = field(default_factory=dict)
     signature: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(Strict):
     """A regex for the lines after the match."""
 
-    __pydantic_config__ = STRICT
     regex: Regex
     op: str | None = None
     """The only operation that it is read for (default: any)."""
@@ -233,40 +241,29 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class Above(Strict):
     """A regex for the lines above the match."""
 
-    __pydantic_config__ = STRICT
     below: Regex
     """Matches the text of the match."""
     regex: Regex
 
 
 @dataclass(frozen=True, slots=True)
-class AsRead:
-    """The class of a failure that concerns the input."""
+class OtherClass(Strict):
+    """The class of a failure that has the same message for another reason."""
 
-    __pydantic_config__ = STRICT
     name: Annotated[str, Field(alias="class")]
-    regex: Annotated[Regex, Field(alias="certain")]
-    """Matches messages that no pass can cause."""
+    certain: Regex = ""
+    """For `as_read`: matches messages that no pass can cause."""
+    doubtful: Regex = ""
+    """For `as_made`: matches messages that a verifier prints, too; only the reader of the input prints others."""
 
 
 @dataclass(frozen=True, slots=True)
-class AsMade:
-    """The class of a failure that looks like an input's, where a pass made the operation."""
-
-    __pydantic_config__ = STRICT
-    name: Annotated[str, Field(alias="class")]
-    regex: Annotated[Regex, Field(alias="doubtful")]
-    """Matches messages that a verifier prints, too; only the reader of the input prints others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Strict):
     """One failure class."""
 
-    __pydantic_config__ = STRICT
     name: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     rank: Annotated[int, Field(ge=0, lt=100)]
     """Order of root causes, smallest first; 80 and above are consequences, reported only when no root cause is found."""
@@ -290,9 +287,9 @@ class Rule:
     above: Annotated[tuple[Above, ...], OneOrMore] = ()
     source_op: bool = False
     """Read `source_op`, the operation in the source line that follows the match."""
-    as_read: AsRead | None = None
+    as_read: OtherClass | None = None
     """What this failure is when no pass has changed the operation: the input is invalid as it stands."""
-    as_made: AsMade | None = None
+    as_made: OtherClass | None = None
     """What this failure is when passes have run, so that the message is not about the input."""
     passes: Texts = ()
     """Names of passes that assign this class to a failure no text explains."""

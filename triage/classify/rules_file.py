@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from triage.classify.rules import STRICT, Rule, RuleSet
+from triage.classify.rules import Rule, RuleSet, Strict, packaged_yaml
 from triage.model.errors import BadFiles, Problem
 from triage.model.outcome import Failure
 
@@ -24,10 +24,9 @@ _ALWAYS = ("message", "frames", "caller", "frame", "dispatch", "reason", "runnin
 
 
 @dataclass(frozen=True, slots=True)
-class RuleFile:
+class RuleFile(Strict):
     """The content of a file. family: of the classes that name none."""
 
-    __pydantic_config__ = STRICT
     classes: Annotated[tuple[Rule, ...], Field(min_length=1)]
     family: str | None = None
 
@@ -38,22 +37,12 @@ class RuleFile:
 
 
 @cache
-def _adapter() -> TypeAdapter[RuleFile]:
-    return TypeAdapter(RuleFile)
-
-
-@cache
 def packaged_rules() -> RuleSet:
     """Return the rules that come with the program; their regexes are checked by the tests, not at each start."""
-    import yaml  # here, because many commands need no rules
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster
-    rules: list[Rule] = []
-    for entry in sorted(files("triage.classify").joinpath("rules").iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".yaml"):
-            data = yaml.load(entry.read_text("utf-8"), Loader=loader)  # noqa: S506 - a safe loader, the C one
-            rules += _adapter().validate_python(data).rules
-    return _ranked(rules)
+    folder = files("triage.classify").joinpath("rules")
+    names = sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    read, adapter = [packaged_yaml(f"rules/{name}") for name in names], TypeAdapter(RuleFile)
+    return _ranked([rule for data in read for rule in adapter.validate_python(data).rules])
 
 
 def load_rules(paths: Sequence[Path] = ()) -> RuleSet:

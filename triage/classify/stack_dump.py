@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from triage.classify.passes import compiler_names
+from triage.classify.rules import packaged_yaml
 
 _FRAMES = 12  # listed in a failure's details
 _MAX_SYMBOLS = 200
@@ -45,7 +45,7 @@ _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manage
 
 @cache
 def _names(key: str) -> re.Pattern[str]:
-    return re.compile("|".join(compiler_names()[key]))
+    return re.compile("|".join(packaged_yaml("compiler_names")[key]))
 
 
 def _is_common(symbol: str) -> bool:
@@ -216,7 +216,7 @@ def signal_name(value: str) -> str | None:
         return None
     if value.startswith("SIG") or not value:
         return value or None
-    name: str | None = compiler_names()["signals"].get(value.strip().lower())
+    name: str | None = packaged_yaml("compiler_names")["signals"].get(value.strip().lower())
     return name
 
 
