@@ -73,8 +73,11 @@ def _search(rules: RuleSet, line: str, message: str, severity: str | None, *, of
         if of_source and rule.family in ("codegen", "input"):  # these concern operations; the compiler of C++ reports others
             continue
         text = message if pattern.scope in _IN_MESSAGE else line
-        if any(literal in text for literal in literals) and pattern.search(text):
-            return rule, pattern
+        for literal in literals:  # a generator here would take as long as all else
+            if literal in text:
+                if pattern.search(text):
+                    return rule, pattern
+                break
     return None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from triage.model.execution import Captured, Execution
 
@@ -32,25 +32,14 @@ _FUNCTION = 2  # the type of a symbol
 _LOW = 1 << 32  # some releases print the low half of an address only
 
 
-@dataclass(slots=True)
-class _Layout:
-    """Where files are loaded, as far as it was read."""
-
-    paths: dict[str, str] = field(default_factory=dict)
-    """By the number of the module."""
-    mappings: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """A file, the address and the size of a part of it in memory, and the address of that part in the file's symbols."""
-
-
 def with_named_stack(execution: Execution) -> Execution:
     """Replace the addresses of LLVM's stack dump, if there is one, by the names of functions.
 
     A function without a symbol gets its place in its file, which is the same in each run of that file only.
     """
-    stderr = execution.stderr
+    stderr, layout = execution.stderr, _Layout({}, [])
     if execution.ok or (_RESET not in stderr.head and _RESET not in stderr.tail):
         return execution
-    layout = _Layout()
     head, tail = ("\n".join(_named(text.split("\n"), layout)) for text in (stderr.head, stderr.tail))
     return replace(execution, stderr=Captured(head, tail, stderr.dropped))
 
@@ -58,13 +47,22 @@ def with_named_stack(execution: Execution) -> Execution:
 def stack_printer(library: Path) -> int | None:
     """Return the address, in a library's symbols, of LLVM's function that makes crashes print their stack.
 
-    None where there is none, or where LLVM is too old to print addresses.
+    None if it has no such function, or if LLVM is too old to print addresses.
     """
     table = _table(library)
-    return table.address_of(_PRINTER) if table and table.contains(_ADDRESSES) else None
+    return table.address_of(_PRINTER) if table and table.find(_ADDRESSES) >= 0 else None
 
 
-def _named(lines: list[str], layout: _Layout) -> Iterator[str]:
+class _Layout(NamedTuple):
+    """Where files are loaded, as far as it was read."""
+
+    paths: dict[str, str]
+    """By the number of the module."""
+    mappings: list[tuple[str, int, int, int]]
+    """A file, the address and the size of a part of it in memory, and the address of that part in the file's symbols."""
+
+
+def _named(lines: Iterable[str], layout: _Layout) -> Iterator[str]:
     for line in lines:
         if "{{{" not in line:
             yield line
@@ -79,21 +77,20 @@ def _named(lines: list[str], layout: _Layout) -> Iterator[str]:
             layout.mappings.append((layout.paths.get(match["id"], ""), start, size, at))
         elif match := _FRAME.search(line):
             if (index := int(match["index"])) < _MOST_FRAMES:
-                yield _frame(index, int(match["address"], 16), layout)
+                yield f" #{index} 0x{match['address']:0>16}{_place(int(match['address'], 16), layout)}"
         else:
             yield line
 
 
-def _frame(index: int, address: int, layout: _Layout) -> str:
-    """Return a line of the stack in the form of LLVM's own: number, address, name and place in the file."""
+def _place(address: int, layout: _Layout) -> str:
+    """Return the name of the function and its place in its file, as LLVM prints them."""
     for file, start, size, first in layout.mappings:
         offset = (address - start) % _LOW
         if offset < size:
-            path, at = Path(file), first + offset
-            table = _table(path)
-            name = table.name_at(at) if table else None
-            return f" #{index} 0x{address:016x} {f'{name} ' if name else ''}({path.name or 'program'}+{at:#x})"
-    return f" #{index} 0x{address:016x}"
+            table = _table(Path(file))
+            name = table.name_at(first + offset) if table else None
+            return f" {f'{name} ' if name else ''}({Path(file).name or 'program'}+{first + offset:#x})"
+    return ""
 
 
 class SymbolTable:
@@ -143,22 +140,20 @@ class SymbolTable:
                     return _demangled(source.read(8 * _LONGEST_NAME).split(b"\0", 1)[0])
         return None
 
-    def contains(self, text: bytes) -> bool:
-        """Whether a text is anywhere in the file."""
+    def find(self, text: bytes, *area: int) -> int:
+        """Return where a text is in the file, or in an area of it; -1 if it is not there."""
         with self._path.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return data.find(text) >= 0
+            return data.find(text, *area)
 
     def address_of(self, mangled: bytes) -> int | None:
         """Return the address of a function; None when there is no such symbol."""
-        with self._path.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            at = data.find(b"\0" + mangled + b"\0", self._names, self._names + self._names_size)
+        at = self.find(b"\0" + mangled + b"\0", self._names, self._names + self._names_size)
         matches = [] if at < 0 else self._symbols["value"][self._symbols["name"] == at + 1 - self._names].tolist()
         return matches[0] if matches else None
 
 
 @lru_cache(maxsize=8)
 def _table(path: Path) -> SymbolTable | None:
-    """Return the symbols of a file; None when it is not there or has none."""
     try:
         return SymbolTable(path) if path.is_file() else None
     except (OSError, ValueError):
