@@ -21,7 +21,6 @@ LOOSE_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: ?(?P<me
 """The same where a traceback was read, so that an exception may have any name."""
 
 _NESTED = re.compile(r"[\w.]+: (?P<exception>(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .+)")
-_PARTS = re.compile(r"(?<=[\w)]): |(?<=raised:) ")
 _PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 _IN_MESSAGE = (MatchScope.ERROR, MatchScope.REMARK)
 
@@ -107,8 +106,7 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
 def _match_passed_on(rules: RuleSet, text: str, rank: int) -> Finding | None:
     """Match the message of an exception as if the compiler had printed it. rank: of the rule that matches any exception."""
     head, error, diagnosed = text.rpartition(": error: ")
-    parts = [(part, False) for part in reversed(_PARTS.split(head or text))]
-    for part, certain in [(diagnosed, True), *parts] if error else parts:
+    for part, certain in ((diagnosed, True), (head, False)) if error else ((text, False),):
         for _, rule, pattern in _choices(rules, MatchScope.ERROR, MatchScope.LINE):
             # Some patterns are worded so loosely that they are only meant for diagnostics about operations.
             is_loose = rule.as_read is not None or rule.family == "input"

@@ -28,9 +28,7 @@ _SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<functio
 _LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
 _CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
 _AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")  # an excerpt of the kernel's source follows
-_MARKS = re.compile(r"[~^ ]+\Z")  # below a source line of a traceback
 _ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")  # the message is below the exception
-_ORDINAL = re.compile(r"\(\d+\) ")
 _WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
 _SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
 _STATEMENT = re.compile(r'(?:\A *|[{)>] |= )(?P<op>"?[a-z_]\w*(?:\.\w+)+"?)(?=[ (<{]|\Z)')
@@ -329,8 +327,7 @@ class _Scanner:
                 trace.own = f"{re.split(r'[/.]', source['file'].removesuffix('.py'))[-1]}.{trace.function}"
             return True
         if line.indent > trace.indent and line.annotation != "pytest":
-            if not _MARKS.match(line.text):
-                trace.source = trace.source or line.text
+            trace.source = trace.source or line.text
             return True
         if EXCEPTION.match(line.text) or (trace.files and LOOSE_EXCEPTION.match(line.text)):
             self._trace = None
@@ -365,7 +362,7 @@ class _Scanner:
         """Take a line below an exception as its message, and classify the exception by it."""
         self._below -= 1
         self._follow(1)
-        opened, text = self._open, _ORDINAL.sub("", line.text)
+        opened, text = self._open, line.text
         if opened is None or (not text[:1].isalnum() and text[:1] not in "'\"(<"):
             return
         self._below = 0
