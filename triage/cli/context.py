@@ -55,11 +55,11 @@ def open_runner(
             raise BadInput(f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
         if name == "dask":
             try:
-                from triage.execution.dask_executor import use_cluster
+                from triage.execution.dask_executor import DaskCluster
             except ImportError as error:
                 advice = f"pip install 'iree-triage[cluster]' ({error})"
                 raise BadInput(f"--executor dask needs an extra: {advice}") from error
-            use_cluster(engine, address or None, jobs, closing, print_stderr)
+            DaskCluster(engine, address or None, jobs, closing, print_stderr)
         yield engine
 
 

@@ -12,10 +12,9 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -80,72 +79,63 @@ class NotMade(Exception):
     """A worker cannot make a task. The arguments are the worker, empty if it is not known, and the reason."""
 
 
-def use_cluster(engine: Engine, address: str | None, jobs: int | None, closing: ExitStack, warn: Callable[[str], None]) -> None:
-    """Let an engine make its tasks on a cluster. The first task connects to it, and closing the stack ends the connection."""
-    lock = threading.Lock()
+class DaskCluster:
+    """A scheduler whose workers make the tasks of an engine. The first task connects to it. Safe for several threads."""
 
-    @cache
-    def connect() -> DaskCluster:
-        if address and not address.startswith("tls://"):
-            warn(
-                f"{address} is not protected: whoever reaches it can run programs on its workers; "
+    def __init__(
+        self, engine: Engine, address: str | None, jobs: int | None, closing: ExitStack, warn: Callable[[str], None]
+    ) -> None:
+        """Take the place of the engine's own threads until `closing` is closed.
+
+        Without an address, a scheduler with a worker of `jobs` threads runs in this process, which no other program can reach.
+        """
+        self._engine, self._address, self._jobs, self._closing, self._warn = engine, address, jobs, closing, warn
+        self._plugin = TaskPlugin()
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._resources: dict[str, float] = {}  # the largest amount that a worker has of each
+        engine.slots = lambda: self.slots
+        engine.maker.elsewhere = self.make
+
+    @property
+    def client(self) -> Client:
+        """The connection. EnvironmentFailure when there is no scheduler, or no worker that can run this program."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._connected()
+            return self._client
+
+    def _connected(self) -> Client:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
+        place: Any = self._address
+        if place is None:
+            self._closing.enter_context(config.set(_SETTINGS))
+            resources = {"memory": self._engine.maker.capacity.memory_mb}
+            worker = {**_LOOPBACK, "nthreads": self._jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": resources}
+            scheduler, workers = {"cls": Scheduler, "options": _LOOPBACK}, {0: {"cls": Worker, "options": worker}}
+            place = self._closing.enter_context(SpecCluster(workers, scheduler, silence_logs=logging.CRITICAL))
+        elif not place.startswith("tls://"):
+            self._warn(
+                f"{place} is not protected: whoever reaches it can run programs on its workers; "
                 "use tls://, or a network that is closed to others"
             )
-        return closing.enter_context(open_cluster(address, jobs, engine))
-
-    def cluster() -> DaskCluster:
-        with lock:
-            return connect()
-
-    engine.slots = lambda: cluster().slots
-    engine.maker.elsewhere = lambda task, stop: cluster().make(task, stop)
-
-
-@contextmanager
-def open_cluster(address: str | None, jobs: int | None, engine: Engine) -> Iterator[DaskCluster]:
-    """Connect to a scheduler, or start one with a worker of `jobs` threads in this process, which no other program can reach.
-    Leaving the block ends what runs.
-
-    Raises:
-        EnvironmentFailure: there is no scheduler, or it has no workers that can run this program.
-    """
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
-    with ExitStack() as closing:
-        place: Any = address
-        if place is None:
-            closing.enter_context(config.set(_SETTINGS))
-            resources = {"memory": engine.maker.capacity.memory_mb}
-            worker = {**_LOOPBACK, "nthreads": jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": resources}
-            scheduler = {"cls": Scheduler, "options": _LOOPBACK}
-            workers = {0: {"cls": Worker, "options": worker}}
-            place = closing.enter_context(SpecCluster(workers, scheduler, silence_logs=logging.CRITICAL))
         try:
-            client = closing.enter_context(Client(place, timeout=_CONNECT, set_as_default=False))
+            client = self._closing.enter_context(Client(place, timeout=_CONNECT, set_as_default=False))
         except (OSError, ValueError) as error:
-            raise EnvironmentFailure(f"cannot reach the Dask scheduler {address}: {error}") from error
+            raise EnvironmentFailure(f"cannot reach the Dask scheduler {place}: {error}") from error
         if not client.nthreads():
             raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
-        plugin = TaskPlugin()
         try:
-            client.register_plugin(plugin)
+            client.register_plugin(self._plugin)
         except Exception as error:  # whatever a worker without this program raises
             raise EnvironmentFailure(f"a worker cannot run {versions()}: {error}") from error
-        try:
-            yield DaskCluster(client, plugin.name, engine)
-        finally:
-            with suppress(Exception):
-                client.unregister_worker_plugin(plugin.name)
+        self._closing.callback(self._leave, client)
+        return client
 
-
-@dataclass
-class DaskCluster:
-    """The connection to a scheduler whose workers have the plugin. Safe for several threads."""
-
-    client: Client
-    plugin: str
-    engine: Engine
-    _resources: dict[str, float] = field(default_factory=dict)
-    """The largest amount that a worker has of each."""
+    def _leave(self, client: Client) -> None:
+        """End what runs on the workers."""
+        with suppress(Exception):
+            client.unregister_worker_plugin(self._plugin.name)
 
     @property
     def slots(self) -> int:
@@ -172,7 +162,7 @@ class DaskCluster:
         if device and device not in offered:
             reason = f"no worker offers the device {device}; start one with --resources {device}=1"
             return Untestable(Cause.TARGET, reason)
-        needs = {"memory": self.engine.maker.reservation(case), "cores": 1.0} | ({device: 1.0} if device else {})
+        needs = {"memory": self._engine.maker.reservation(case), "cores": 1.0} | ({device: 1.0} if device else {})
         needs = {name: min(amount, offered[name]) for name, amount in needs.items() if name in offered}
         problems: dict[str, str] = {}  # by worker
         try:
@@ -182,7 +172,7 @@ class DaskCluster:
                 if others == []:
                     break
                 options = {"pure": False, "resources": needs or None, "workers": others}
-                future = self.client.submit(_make_here, self.plugin, parcel, *contents, **options)
+                future = self.client.submit(_make_here, self._plugin.name, parcel, *contents, **options)
                 try:
                     return self._received(future, task, stop)
                 except NotMade as problem:
@@ -257,7 +247,7 @@ class DaskCluster:
 
     def _rev_of(self, task: Task) -> str | None:
         """Return how another machine names a toolchain; None for one that only this machine can obtain, such as a build."""
-        ref = self.engine.registry.ref_of(task.toolchain)
+        ref = self._engine.registry.ref_of(task.toolchain)
         if ref is None:
             return None
         if ref.release is not None:
