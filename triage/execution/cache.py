@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -82,12 +82,6 @@ class Record:
     def metrics(self) -> Mapping[str, float]:
         size = self.execution.output_bytes
         return {**self.execution.metrics, **({} if size is None else {"artifact_bytes": size})}
-
-
-def key_of(identity: str, input_digest: str, options: Iterable[str], limits: tuple[float, int]) -> str:
-    """Return the content key of a compile: compiler, input bytes, options without paths, limits (seconds, bytes)."""
-    parts = [identity, input_digest, *options, *(f"{limit:g}" for limit in limits)]
-    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ResultCache:
@@ -250,7 +244,6 @@ class ResultCache:
         self._db = None
 
     def _set_aside(self) -> None:
-        """Rename the file, unless another process did so meanwhile."""
         with self._alone():
             if _identity(self._path) == self._opened:
                 target = self._path.with_name(f"{self._path.name}{_DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S.%f}")

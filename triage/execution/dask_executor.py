@@ -27,7 +27,7 @@ from triage.execution.cache import Record, parse_record, record_json
 from triage.execution.engine import Engine, open_engine
 from triage.execution.process import StopSignal
 from triage.execution.run_task import RunTask
-from triage.execution.task import Task, by_key
+from triage.execution.task import Task
 from triage.model.case import Case, Input, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
@@ -133,7 +133,6 @@ class DaskCluster:
         return client
 
     def _leave(self, client: Client) -> None:
-        """End what runs on the workers."""
         with suppress(Exception):
             client.unregister_worker_plugin(self._plugin.name)
 
@@ -207,7 +206,8 @@ class DaskCluster:
             records = [parse_record(text) for text in future.result()]
         except ValueError as problem:
             raise NotMade("", str(problem)) from None
-        if task.probe(by_key(*records).get, cached=False) is None:
+        keys = [record.key for record in records]
+        if not keys or keys != [task.key, task.run_key][: len(keys)] or task.probe(*records, cached=False) is None:
             raise NotMade("", "it returned no result of the task that it was sent")
         return records
 
@@ -270,7 +270,6 @@ def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
 
 
 def _make_here(plugin: str, parcel: Parcel, *contents: bytes) -> list[str]:
-    """Make a task on the worker that runs this function. contents: of the parcel's files."""
     records: list[str] = get_worker().plugins[plugin].make(parcel, contents)
     return records
 
@@ -345,7 +344,7 @@ def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: 
     if task.key != parcel.key:
         raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
     records = engine.maker.make(task, _Released(get_worker()))
-    probe = task.probe(by_key(*records).get, cached=False)
+    probe = task.probe(*records, cached=False)
     if probe and isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
         raise EnvironmentFailure(probe.outcome.reason)
     texts = [record_json(record) for record in records]

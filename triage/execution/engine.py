@@ -25,7 +25,7 @@ from triage.execution.onnx_models import OnnxImporters
 from triage.execution.plan import Planner, reason_of
 from triage.execution.process import StopSignal
 from triage.execution.scratch import Scratch
-from triage.execution.task import Naming, ProbeJob, Task, by_key, unmade
+from triage.execution.task import Naming, ProbeJob, Task, unmade
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Execution
@@ -177,9 +177,9 @@ class Engine:
             return False
         compiled = self.cache.all(task.key)
         ran = self.cache.all(task.run_key) if compiled and task.run_key else []
-        answers = [by_key(record) for record in compiled] + [by_key(compiled[0], record) for record in ran]
-        probes = [probe for records in answers if (probe := task.probe(records.get, cached=True))]
-        outcomes = [probe.outcome for probe in probes if not isinstance(probe.outcome, Untestable)]
+        probes = [task.probe(record, cached=True) for record in compiled]
+        probes += [task.probe(compiled[0], record, cached=True) for record in ran]
+        outcomes = [probe.outcome for probe in probes if probe and not isinstance(probe.outcome, Untestable)]
         return len(set(map(state_of, outcomes))) > 1 or any(isinstance(each, Failed) and each.flaky for each in outcomes)
 
     def command_lines(self, jobs: Sequence[ProbeJob]) -> Iterator[str]:
@@ -279,7 +279,6 @@ class Engine:
 
 
 def _key_of(ref: ToolchainRef) -> tuple[str, str]:
-    """Return what tells toolchains apart: two families may have releases of one name."""
     return ref.family, ref.revision.name
 
 

@@ -107,7 +107,6 @@ class Inputs:
     def _imported(
         self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path
     ) -> Path | Untestable | Failed:
-        """Import an ONNX model, unless that is known to fail."""
         target = scratch / "made.mlir"
         if known := self._cache.find(key):
             return judge_import(known.execution, rules_of(case))

@@ -58,7 +58,6 @@ def _rules_in(path: Path, _modified: int) -> RuleSet:
 
 @cache
 def _with_parse_errors(rules: RuleSet) -> RuleSet:
-    """Return the rules with parse errors as failures of the compiler."""
     return RuleSet(tuple(replace(rule, says_nothing=None) if rule.says_nothing is Cause.INPUT else rule for rule in rules))
 
 

@@ -20,7 +20,7 @@ from triage.execution.judge import DISPATCHES, judge, needs_pass, rules_of
 from triage.execution.process import StopSignal, memory, run
 from triage.execution.run_task import RunTask, agreeing_runs
 from triage.execution.scratch import Scratch
-from triage.execution.task import Naming, Task, by_key, unmade
+from triage.execution.task import Naming, Task, unmade
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, Failed, Outcome, Probe, Untestable
@@ -77,7 +77,9 @@ class Maker:
 
     def known(self, task: Task | Probe) -> Probe | None:
         """Return the outcome of a task from the cache; that of one which could not be planned is always known."""
-        return task if isinstance(task, Probe) else task.probe(self.cache.find, cached=True)
+        if isinstance(task, Probe):
+            return task
+        return task.probe(self.cache.find(task.key), self.cache.find(task.run_key) if task.run_key else None, cached=True)
 
     def run(
         self,
@@ -106,7 +108,7 @@ class Maker:
                 records = self.make(task, stop, on_output)
         if isinstance(records, Untestable):
             return unmade(task.case, task.toolchain, records)
-        probe = task.probe(by_key(*records).get, cached=False)
+        probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
         is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
         # One run of a reference does not prove that a program never ends.

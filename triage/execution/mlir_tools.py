@@ -79,23 +79,16 @@ class Reader:
             options += [f"--mlir-elide-elementsattrs-if-larger={_LARGE}", "--mlir-elide-resource-strings-if-larger=64"]
         return self._printed([*options, str(path)])
 
-    def parse_error(self, path: Path) -> str:
-        """Return the first error of the tools for a file that does not parse, or how they ended."""
-        execution = self._parsed(path)
+    def parse_error(self, path: Path) -> str | None:
+        """Return the first error of the tools for a file, or how they ended; None when it parses."""
+        with temporary_folder() as folder:
+            execution = self._run([str(path), "-o", os.devnull], folder)
         lines = [line.strip() for line in execution.stderr.text.splitlines() if line.strip()]
         first = next((line for line in lines if "error:" in line), lines[0] if lines else "")
-        return first or f"the tools ended with {execution.ending} and printed nothing"
+        return None if execution.ok else first or f"the tools ended with {execution.ending} and printed nothing"
 
-    def readable(self, path: Path) -> bool:
-        """Return whether the toolchain parses a file."""
-        return self._parsed(path).ok
-
-    def pretty(self, text: str) -> str | None:
-        """Return the text in the custom syntax; None when it does not parse."""
-        return self.transformed(text, ())
-
-    def transformed(self, text: str, options: tuple[str, ...]) -> str | None:
-        """Return the text after the passes that `options` name; None when one fails."""
+    def transformed(self, text: str, options: tuple[str, ...] = ()) -> str | None:
+        """Return the text in the custom syntax after the passes that `options` name; None when one fails."""
         with temporary_folder() as folder:
             source = folder / "source.mlir"
             source.write_text(text, "utf-8")
@@ -114,10 +107,6 @@ class Reader:
     def close(self) -> None:
         """End the process with the Python bindings."""
         self._python.close()
-
-    def _parsed(self, path: Path) -> Execution:
-        with temporary_folder() as folder:
-            return self._run([str(path), "-o", os.devnull], folder)
 
     def _printed(self, arguments: list[str]) -> str | None:
         with temporary_folder() as folder:

@@ -113,7 +113,6 @@ class RunTask:
 
     @property
     def _tolerances(self) -> dict[str, float]:
-        """The largest accepted differences by element type."""
         if self.spec.closeness is None:
             return dict(self.spec.tolerances)
         relative, absolute, _ = self.spec.closeness
@@ -149,7 +148,6 @@ class RunTask:
         return run(argv, self.spec.limits, module.parent, env={**dict(self.case.env), **env}, stop=stop)
 
     def _milliseconds(self, execution: Execution) -> list[float]:
-        """Return the times that a measuring run printed."""
         return [1000 * time for time in self.runner.seconds(execution.stdout.text)] if self.spec.measured else []
 
     def _is_slow(self, execution: Execution) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -17,7 +16,7 @@ from pathlib import Path
 from triage.classify import FailingPass
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
-from triage.execution.cache import Record, key_of
+from triage.execution.cache import Record
 from triage.execution.environment import settings
 from triage.execution.files import Prepared
 from triage.execution.judge import DISPATCHES, judge, judge_goldens, judge_run, rules_of
@@ -73,17 +72,19 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The content key of the compile."""
+        """The content key of the compile: compiler, input, options without paths, limits."""
         limits = self.case.limits
-        options = [
+        parts = [
+            *(self.toolchain.identity, self.prepared.digest),
             *self.invocation.options,
             *([self.variant] if self.variant else []),
             *([] if limits.output == Limits().output else [f"output {limits.output}"]),
             *([] if limits.without_waiting else ["wall time"]),
             *(f"env {setting}" for setting in settings(dict(self.case.env))),
             *([DISPATCHES] if self.counts_dispatches else []),
+            *(f"{limits.timeout:g}", f"{limits.memory:g}"),
         ]
-        return key_of(self.toolchain.identity, self.prepared.digest, options, (limits.timeout, limits.memory))
+        return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def run_key(self) -> str | None:
@@ -128,19 +129,17 @@ class Task:
         portable = replace(execution, argv=tuple(word.replace(root, "toolchain/") for word in words))
         return Record(key, self.case.name, self.toolchain.revision.name, portable, failing_pass, disagreements)
 
-    def probe(self, find: Callable[[str], Record | None], *, cached: bool) -> Probe | None:
-        """Judge the records of the task, which `find` returns by their keys; None if one is missing."""
-        record, rules = find(self.key), rules_of(self.case)
-        if record is None:
+    def probe(self, compiled: Record | None, ran: Record | None = None, *, cached: bool) -> Probe | None:
+        """Judge the records of the compile and the run; None if one is missing."""
+        if compiled is None:
             return None
-        execution, metrics, foreign = record.execution, record.metrics, bool(record.origin)
-        outcome: Outcome = judge(execution, rules, record.failing_pass, flaky=record.disagreements > 0)
+        execution, metrics, foreign, rules = compiled.execution, compiled.metrics, bool(compiled.origin), rules_of(self.case)
+        outcome: Outcome = judge(execution, rules, compiled.failing_pass, flaky=compiled.disagreements > 0)
         if isinstance(outcome, Compiled):
             outcome = judge_goldens(self.case, metrics, Stage.COMPILE) or outcome
         if isinstance(outcome, Compiled) and isinstance(self.run, Untestable | Failed):
             outcome = self.run
         elif isinstance(outcome, Compiled) and isinstance(self.run, RunTask):
-            ran = find(self.run_key or "")
             if ran is None:
                 return None
             outcome = judge_run(ran.execution, rules, self.run.runner, ran.metrics, flaky=ran.disagreements > 0)
@@ -150,11 +149,6 @@ class Task:
         measured = Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics)
         revision, version = self.toolchain.revision, self.toolchain.version
         return Probe(self.case, revision, version, outcome, measured, cached, foreign)
-
-
-def by_key(*records: Record) -> Mapping[str, Record]:
-    """Return records by their keys."""
-    return {record.key: record for record in records}
 
 
 def unmade(case: Case, toolchain: Toolchain, outcome: Untestable | Failed) -> Probe:

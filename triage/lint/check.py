@@ -193,7 +193,7 @@ def _read(reader: Reader, path: Path, name: str) -> Module:
     """Parse a file. Positions in the module have the name instead of the path."""
     text = reader.generic(path, elide=True)
     if text is None:
-        raise BadInput(reader.parse_error(path).replace(str(path), name))
+        raise BadInput((reader.parse_error(path) or "").replace(str(path), name))
     try:
         return parse_module(text.replace(json.dumps(str(path)), json.dumps(name, ensure_ascii=False)))
     except UnparsableError as error:

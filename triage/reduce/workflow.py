@@ -71,7 +71,7 @@ def _reader_of(engine: Engine, case: Case, toolchain: Toolchain, path: Path, sta
     """Return the tools of a toolchain, if they read the file."""
     tools = mlir_tools(engine.compilers[case.compiler], toolchain)
     reader = Reader(tools, engine.stop) if tools else None
-    if reader and not reader.readable(path):
+    if reader and reader.parse_error(path):
         reader.close()
         return None
     if reader:

@@ -63,7 +63,7 @@ class MlirProgram(Reducible):
         return valid.encode() if valid and all(other.valid(self.text) for other in self.checker.others) else None
 
     def written(self) -> Sequence[bytes]:
-        pretty = self.checker.reader.pretty(self.text)
+        pretty = self.checker.reader.transformed(self.text)
         return [f"{text.rstrip()}\n".encode() for text in (pretty, self.text) if text]
 
     def entry(self, name: str | None) -> Entry | None:
