@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, commit_prior, same_changes
+from triage.bisect.prior import FLOOR, Clues, commit_prior
+from triage.bisect.suspects import same_changes
 from triage.model.revision import ChangedFile, Commit
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"

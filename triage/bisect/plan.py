@@ -17,11 +17,10 @@ from triage.bisect.search import BisectSearch, run_search
 from triage.bisect.versions import versions_between
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, same_signature
-from triage.git_history import Branch, CommitRange, Repository, Timeline, UnknownCommit, main_refs, same_change
+from triage.git_history import Repository, Timeline, UnknownCommit, main_refs
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Failure
-from triage.model.revision import Commit
 from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.project import FILE, Project, find_project, load_project, sources_of, tagged_commit
 
@@ -239,21 +238,6 @@ def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> Co
         request.project,
         partial(registry.reported_commit, family),
     )
-
-
-def span_between(request: BisectRequest, good: str, bad: str) -> tuple[Timeline, CommitRange]:
-    """Return the commits between two revisions and the line that they are on; nothing is probed."""
-    old, new = range_end(request, good), range_end(request, bad)
-    timeline = line_to(request.repository, new.commit)
-    return timeline, timeline.between(old.commit, new.commit)
-
-
-def only_before(timeline: Timeline, span: CommitRange, branches: Sequence[Branch]) -> tuple[Commit, ...]:
-    """Return the commits of the old end's branch that the new end lacks, also as cherry-picks; the newest first."""
-    fork = timeline.fork(span.good.sha)
-    present = {sha for index in span.indices for sha in same_change(timeline.commits[index].sha, branches)}
-    lines = reversed(fork.own)
-    return fork.line.with_files(i for i in lines if present.isdisjoint(same_change(fork.line.commits[i].sha, branches)))
 
 
 def line_to(repository: Repository, newest: str) -> Timeline:

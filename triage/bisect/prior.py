@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
@@ -20,9 +20,6 @@ import numpy as np
 import yaml
 
 from triage.bisect.belief import Floats
-from triage.bisect.result import RankedChange
-from triage.git_history import CommitRange, Timeline, pull_request, title
-from triage.git_history.refs import links_of
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
 
@@ -34,9 +31,6 @@ _MOST_SHARED = 8.0  # bits of the words that a commit shares with a text
 _BUILT = frozenset({"compiler", "runtime", "dependency", "tool"})
 _NAMING = frozenset({"compiler", "runtime", "test"})  # kinds of files whose names show a topic
 _NUMBER = re.compile(r"\(#(\d+)\)")
-_AGAIN = re.compile(
-    r'\W*(?:\[[\w ]+\]\s*)*(?:revert|reland|re-land|reapply)\b[:\s]*"?(.*?)"?(?:\s*\d+(?:st|nd|rd|th) attempt)?\s*$', re.I
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,66 +70,6 @@ class Feature:
     """A regex for the subject in lower case."""
     place: bool = False
     """It is about where two compilers diverge."""
-
-
-def rank(
-    timeline: Timeline,
-    span: CommitRange,
-    clues: Clues,
-    project: str | None,
-    top: int,
-    web: str | None = None,
-    undone: Sequence[Commit] = (),
-) -> tuple[RankedChange, ...]:
-    """Rank the changes of a range, the most suspicious first.
-
-    Commits of one pull request are one change, together with reverts of it and with what lands it again.
-
-    Args:
-        timeline: The line with the commits.
-        span: The range.
-        clues: What is known about the failure.
-        project: Its name, for the meaning of its paths.
-        top: How many changes to return.
-        web: The address of the repository if the clone does not tell it.
-        undone: Commits with their files that only the good end has.
-    """
-    commits = (*undone, *timeline.with_files(span.indices))
-    chances, reasons = commit_prior(commits, clues, project), explain(commits, clues, project)
-    groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))
-    links = timeline.links or links_of(web)
-    ranked = []
-    for group in groups[:top]:
-        index = max(group, key=lambda member: (chances[member], -member))
-        commit, number = commits[index], pull_request(commits[index].subject)
-        change = RankedChange(
-            **asdict(commit.revision),
-            probability=round(float(chances[group].sum()), 5),
-            pull_request=number,
-            url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
-            files=tuple(file.path for file in commit.files),
-            reasons=tuple(text for text, _ in reasons[index]),
-            with_commits=tuple(commits[member].sha for member in group if member != index),
-        )
-        ranked.append(change)
-    return tuple(ranked)
-
-
-def same_changes(subjects: Sequence[str]) -> list[list[int]]:
-    """Group the indices of subjects, oldest first: those of one pull request, its reverts, and what lands it again."""
-    groups: dict[str, list[int]] = {}
-    group_of: dict[str, str] = {}  # by pull request and title
-    for index, subject in enumerate(subjects):
-        number, text, again = pull_request(subject), title(subject), False
-        while match := _AGAIN.match(text):
-            text, again = match[1].strip(), True
-        numbers = [f"#{each}" for each in (number, *_NUMBER.findall(text)) if each]
-        words = _NUMBER.sub("", text).strip().casefold()
-        known = [group_of[name] for name in (*numbers, *([words] if again else [])) if name in group_of]
-        group = known[0] if known else str(index)
-        groups.setdefault(group, []).append(index)
-        group_of |= dict.fromkeys((*numbers, words), group)
-    return list(groups.values())
 
 
 def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None) -> Floats:
