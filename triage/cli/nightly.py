@@ -114,7 +114,7 @@ def nightly(
             write_report(output, forecast(runner, planned, remark=remark), forecast_document)
             return Exit.OK
         total = len(selection.cases) if part else 0
-        run = NightRun(runner, cases, new, old, part, strict, flaky_in_nights(), total=total)
+        run = NightRun(runner, cases, new, old, part, strict, flaky_in_nights(), total, repo, project)
         reports = _Reports(run, out, output, github)
         with reports.partial():
             run.compare()
@@ -122,8 +122,7 @@ def nightly(
             if bench:
                 run.bench(_THRESHOLD, bench)
             if bisect:
-                run.phase = "bisects"
-                run.bisect_slower(run.finder(repo, project), bench or SECONDS)
+                run.bisect_slower(bench or SECONDS)
             if bisect or reduce or investigate:
                 from triage.nightly.investigation import Investigation
                 from triage.nightly.steps import STEPS, InvestigationSetting
@@ -139,8 +138,6 @@ def nightly(
                     shlex.join(["triage", *sys.argv[1:]]),
                     write_reproducer=write_reproducer,
                     write_page=write_attribution,
-                    repo=repo,
-                    project_file=project,
                 )
                 steps = [step for step in STEPS if investigate or chosen.get(step)]
                 work = Investigation(setting, budget, steps)

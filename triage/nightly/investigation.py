@@ -50,7 +50,7 @@ class Investigation:
     def open(self, night: Night, *, fresh: bool = False) -> None:
         """Take in the clusters of a night, with what earlier runs found out. fresh: ignore what they found."""
         if "bisect" in self.steps:
-            _ = self.setting.finder  # the reports say from now on what it can search
+            _ = self.setting.run.finder
         cases = {case.case: case for case in night.new_failures}
         for cluster in night.clusters:
             self._add(cluster, [cases[name] for name in cluster.cases], fresh=fresh)
@@ -104,7 +104,7 @@ class Investigation:
         toolchain, baseline = (runner.registry.obtain(ref) for ref in (run.toolchain, run.baseline))
         prepared = runner.planner.input_of(case, toolchain)
         digest = prepared.digest if isinstance(prepared, Prepared) else ""
-        key = (case.name, digest, settings_of(case), toolchain.identity, baseline.identity, str(self.setting.repo))
+        key = (case.name, digest, settings_of(case), toolchain.identity, baseline.identity, str(run.repo))
         folder, own = runner.registry.home / "investigations", cluster_id(cluster.signature)
         path = folder / f"{own}-{blake2b(repr(key).encode(), digest_size=8).hexdigest()}.json"
         is_new = all(other == path for other in folder.glob(f"{own}-*.json"))

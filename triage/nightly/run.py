@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
@@ -39,10 +40,14 @@ class NightRun:
     strict: bool = False
     is_flaky: Callable[[str], bool] = lambda _: False
     """Whether earlier nights show that a case is flaky."""
+    total: int = 0
+    """Number of cases of all shards."""
+    repo: Path | None = None
+    """A clone of the compiler, to search its commits."""
+    project_file: Path | None = None
     phase: str = "comparison"
     """What is being done."""
     scope: str | None = None
-    total: int = 0
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)  # by case and revision
     _results: dict[str, CaseResult] = field(default_factory=dict)
     _times: dict[str, list[TimeChange]] = field(default_factory=dict)
@@ -163,15 +168,17 @@ class NightRun:
             if result.passes_on_both and (case.benchmarks or case.run):
                 self._add_times(case.name, *run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget))
 
-    def finder(self, repo: Path | None = None, project_file: Path | None = None) -> OriginFinder:
-        """Return what bisects cases between both toolchains. repo: a clone of the compiler, to search its commits."""
-        finder = OriginFinder(self.runner, self.refs, repo, project_file)
+    @cached_property
+    def finder(self) -> OriginFinder:
+        """What bisects cases between both toolchains. The reports say from now on what it can search."""
+        finder = OriginFinder(self.runner, self.refs, self.repo, self.project_file)
         finder.describe(self.cases[0])
         self.scope = finder.scope
         return finder
 
-    def bisect_slower(self, finder: OriginFinder, budget: float = 60.0) -> None:
+    def bisect_slower(self, budget: float) -> None:
         """Find what made compiles and runs slower. budget: seconds to measure each candidate."""
+        self.phase, finder = "bisects", self.finder
         for name, rows in self._times.items():
             for number, row in enumerate(rows):
                 if row.verdict is not Pace.SLOWER:

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import inf
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome
-from triage.nightly.origin import OriginFinder, ToolchainPair
+from triage.nightly.origin import ToolchainPair
 from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, IssueDraft
 from triage.nightly.run import NightRun
 from triage.reduce.baseline import ReductionRequest
@@ -61,12 +60,6 @@ class InvestigationSetting:
     """Writes a folder below another one."""
     write_page: Callable[[Attribution, Path], Path]
     """Writes the page of a divergence into a folder."""
-    repo: Path | None = None
-    project_file: Path | None = None
-
-    @cached_property
-    def finder(self) -> OriginFinder:
-        return self.run.finder(self.repo, self.project_file)
 
     def command_line(self, step: str, cluster: ClusterInWork) -> str:
         """Return the command line that does a step by itself; where there is none, the one that continues the night."""
@@ -75,7 +68,7 @@ class InvestigationSetting:
         options = {"attribute": between}
         if cluster.representative.change is CaseChangeKind.REGRESSED:
             new += ["--good", rev_text(self.run.baseline)]
-            named = {"--repo": self.finder.repo, "--project": self.finder.project_file}
+            named = {"--repo": self.run.finder.repo, "--project": self.run.finder.project_file}
             options["bisect"] = [*between, *(word for name, path in named.items() if path for word in (name, str(path)))]
         options |= {"remedy": new, "reduce": [*new, "--out", str(self.out / "reproducers"), "--resume"]}
         if step == "replay":
@@ -130,8 +123,8 @@ class ClusterInWork:
 
 def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Find the culprit, and the fix where a newer release has one."""
-    origin = setting.finder.bisect(cluster.case, cluster.representative.changed_failure)
-    fix = setting.finder.find_fix(cluster.case)
+    origin = setting.run.finder.bisect(cluster.case, cluster.representative.changed_failure)
+    fix = setting.run.finder.find_fix(cluster.case)
     cluster.pair, culprit = origin.pair, origin.bisection
     cluster.record = replace(cluster.record, culprit=culprit, release_culprit=None, fix=fix)
     if culprit.after is None:
@@ -140,7 +133,7 @@ def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
 
 def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Narrow a pair of releases: by the commits of a clone that a source has compilers of, or else by nightlies."""
-    finder, releases = setting.finder, cluster.known_pair
+    finder, releases = setting.run.finder, cluster.known_pair
     if not finder.can_narrow(releases):
         raise NoResult("its culprit is not a pair of releases", "skipped")
     if finder.repo is None and (reason := finder.without_nightlies(releases)):
@@ -181,7 +174,7 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     if cluster.failure.stage is not Stage.COMPILE:
         raise NoResult(f"it fails in the stage {cluster.failure.stage.value}", "skipped")
     cluster.stand_aside()
-    repository = Repository(setting.finder.repo) if setting.finder.repo else None
+    repository = Repository(setting.run.finder.repo) if setting.run.finder.repo else None
     depth = Depth(patience=_PATIENCE)
     found = attribute(setting.run.runner, cluster.case, *cluster.known_pair, repository, depth)
     if found.status is ComparisonResult.INCONCLUSIVE:
