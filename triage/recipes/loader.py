@@ -65,16 +65,17 @@ def load_recipes(paths: Sequence[Path], families: RecipeFamilies, failure_names:
     for path in files.values():
         try:
             document = read_document(path, _START)
-            cases += _cases(document, path, families, path.parent, failure_names)
+            own = _cases(document, path, families, path.parent, failure_names)
         except BadFiles as error:
             problems += error.problems
             continue
-        name = document.data.get("name") if isinstance(document.data, dict) else None
-        if isinstance(name, str):
+        cases += own
+        if own:
             here = str(document.problem(("name",), "")).removesuffix(": ")
-            first = names.setdefault(name, here)
+            first = names.setdefault(own[0].recipe, here)
             if first != here:
-                document.report(("name",), f'the name "{name}" is already used at {first}; give each recipe its own name.')
+                message = f'the name "{own[0].recipe}" is already used at {first}; give each recipe its own name.'
+                document.report(("name",), message)
         problems += document.in_order()
     if problems:
         raise BadFiles(problems)
