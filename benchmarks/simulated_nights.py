@@ -10,8 +10,8 @@ from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.compare import clusters_of
 from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult
+from triage.nightly.run import clusters_of
 
 BACKENDS = ("llvm-cpu", "vulkan-spirv", "cuda", "rocm")
 _OPERATORS = ("conv", "matmul", "softmax", "layer_norm", "attention", "gather", "reduce_max", "resize", "quantize", "pad")

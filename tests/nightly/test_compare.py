@@ -13,10 +13,9 @@ from tests.bisect.letters import HistoryRunner, case_named, outcome, release_ref
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
-from triage.nightly.compare import case_result
 from triage.nightly.investigation import Investigation
 from triage.nightly.result import SCHEMA, CaseChangeKind, Night
-from triage.nightly.run import NightRun
+from triage.nightly.run import NightRun, case_result
 from triage.nightly.shards import shard
 from triage.nightly.steps import InvestigationSetting
 from triage.nightly.store import night_bytes, parse_night, read_night

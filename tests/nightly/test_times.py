@@ -16,8 +16,8 @@ from triage.execution.statistics import LEAST, Pace
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
-from triage.nightly.compare import case_result, compile_times
 from triage.nightly.result import SCHEMA, Night, TimeChange
+from triage.nightly.run import case_result, compile_times
 from triage.report.formats import rendered
 from triage.report.night import night_junit, night_screen
 

@@ -9,8 +9,8 @@ from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.outcome import Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.compare import clusters_of
 from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult
+from triage.nightly.run import clusters_of
 
 STATUSES = {"P": "passed", "F": "failed", "G": "failed", "X": "xfail", "U": "untestable"}
 CHANGES = {"P": "passing", "F": "regressed", "G": "regressed", "X": "known", "U": "untestable"}

@@ -100,7 +100,7 @@ class Investigation:
         representative = min(
             members, key=lambda it: (it.change is not CaseChangeKind.REGRESSED, self._seconds(it.case) // _SLOWER)
         )
-        case = run.case(representative.case)
+        case = run.by_name[representative.case]
         toolchain, baseline = (runner.registry.obtain(ref) for ref in (run.toolchain, run.baseline))
         prepared = runner.planner.input_of(case, toolchain)
         digest = prepared.digest if isinstance(prepared, Prepared) else ""

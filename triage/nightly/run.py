@@ -1,31 +1,46 @@
-"""Run a nightly: probe every case on both toolchains, compare, measure times, bisect what is slower."""
+"""Run a nightly: probe every case on both toolchains, compare the results, measure times in turn, bisect what is slower."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 
 from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
-from triage.execution.statistics import Pace
+from triage.execution.judge import status_of
+from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times
 from triage.execution.task import ProbeJob
-from triage.model.case import Case
+from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, Probe
-from triage.nightly.compare import case_result, clusters_of, compile_times, run_times
+from triage.model.execution import Stage
+from triage.model.outcome import FAILING, PASSING, Compiled, Failed, Probe, Status, Untestable
 from triage.nightly.origin import OriginFinder
-from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult, TimeChange, cluster_id
+from triage.nightly.result import (
+    SCHEMA,
+    CaseChangeKind,
+    CaseResult,
+    FailureCluster,
+    Night,
+    ProbeResult,
+    TimeChange,
+    cluster_id,
+)
 from triage.nightly.store import LARGEST_FILE
+from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRef
 
 _SUSPICIOUS = 1.5  # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
+_SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
+_BUDGET = 600.0  # seconds for the compiles of one case
 
 
 @dataclass
@@ -51,7 +66,6 @@ class NightRun:
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)  # by case and revision
     _results: dict[str, CaseResult] = field(default_factory=dict)
     _times: dict[str, list[TimeChange]] = field(default_factory=dict)
-    _by_name: dict[str, Case] = field(init=False)
     _started: float = field(default_factory=time.monotonic)
     _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -60,16 +74,16 @@ class NightRun:
         if self.toolchain.revision.name == self.baseline.revision.name:
             name = self.baseline.revision.name
             raise BadInput(f"toolchain and baseline are both {name}; name two different revisions")
-        self._by_name = {case.name: case for case in self.cases}
 
     @property
     def refs(self) -> tuple[ToolchainRef, ToolchainRef]:
         """The baseline and the new toolchain."""
         return self.baseline, self.toolchain
 
-    def case(self, name: str) -> Case:
-        """Return the case of a name."""
-        return self._by_name[name]
+    @cached_property
+    def by_name(self) -> dict[str, Case]:
+        """The cases by their names."""
+        return {case.name: case for case in self.cases}
 
     def seconds(self, name: str) -> float:
         """Return the seconds that a case took on the new toolchain."""
@@ -105,7 +119,7 @@ class NightRun:
         self._probe([ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly")
         doubted = []
         for result in self._results.values():
-            case = self.case(result.case)
+            case = self.by_name[result.case]
             # A pass that is new, or an old failure, hides a regression if it is wrong.
             if result.foreign and result.status in PASSING:
                 doubted.append(ProbeJob(case, self.toolchain, fresh=True))
@@ -113,7 +127,7 @@ class NightRun:
                 doubted.append(ProbeJob(case, self.baseline, fresh=True))
         self._probe(doubted, "repeat what other machines found")
         for name, result in list(self._results.items()):
-            case = self.case(name)
+            case = self.by_name[name]
             has_changed = result.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FIXED)
             is_unsteady = any(self.runner.is_unsteady(ProbeJob(case, ref)) for ref in self.refs if has_changed)
             if is_unsteady or (has_changed and self.is_flaky(name)):
@@ -148,7 +162,7 @@ class NightRun:
         """Write the output of one result, and return its path in the folder."""
         if own.log or own.status not in FAILING:
             return own.log
-        known = self.runner.last_execution(self.case(name), self.runner.registry.obtain(ref))
+        known = self.runner.last_execution(self.by_name[name], self.runner.registry.obtain(ref))
         text = known[1].stdout.text + known[1].stderr.text if known else ""
         if not text:
             return None
@@ -164,7 +178,7 @@ class NightRun:
         """
         self.phase = "run times"
         for result in list(self._results.values()):
-            case = self.case(result.case)
+            case = self.by_name[result.case]
             if result.passes_on_both and (case.benchmarks or case.run):
                 self._add_times(case.name, *run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget))
 
@@ -185,7 +199,7 @@ class NightRun:
                     continue
                 try:
                     function = None if row.measured == "compile" else row.function or ""
-                    found = finder.find_slower(self.case(name), function, budget)
+                    found = finder.find_slower(self.by_name[name], function, budget)
                 except (TriageError, OSError):
                     raise
                 except Exception as error:  # a defect of this program leaves the others with their answers
@@ -210,3 +224,160 @@ def _file_name(text: str) -> str:
     """Return a text as the name of a file, which no other text has."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[-100:]
     return name if name == text else f"{name}-{cluster_id(text)}"
+
+
+def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
+    """Return how a case changed. A failure that the recipe expects at this version is known, not a regression."""
+    if Status.UNTESTABLE in (baseline.status, new.status):
+        return CaseChangeKind.UNTESTABLE
+    if new.status in PASSING:
+        passing = CaseChangeKind.UNEXPECTED_PASS if new.status is Status.XPASS else CaseChangeKind.PASSING
+        return CaseChangeKind.FIXED if baseline.status in FAILING else passing
+    if new.status is Status.XFAIL:
+        return CaseChangeKind.KNOWN
+    if baseline.status in PASSING:
+        return CaseChangeKind.REGRESSED
+    signatures = [result.failure and result.failure.signature for result in (baseline, new)]
+    return CaseChangeKind.FAILING if signatures[0] == signatures[1] else CaseChangeKind.CHANGED
+
+
+def case_result(baseline: Probe, new: Probe) -> CaseResult:
+    """Return the result of one case of a night."""
+    case, old, own, here = new.case, probe_result(baseline), probe_result(new), Path.cwd()
+    source = case.source.absolute()
+    expectation = expectation_for(case, new.version, own.failure) if case.expect else None
+    return CaseResult(
+        **vars(own),
+        case=case.name,
+        recipe=case.recipe,
+        suite=suite_of(case),
+        compiler=case.compiler,
+        summary=case.summary,
+        source=str(source.relative_to(here) if source.is_relative_to(here) else source),
+        target=case.target,
+        stages=list(stages_of(case)),
+        change=compare(old, own),
+        baseline=old,
+        issue=expectation.issue if expectation else None,
+    )
+
+
+def probe_result(probe: Probe) -> ProbeResult:
+    """Return the result of a case on one toolchain."""
+    measured, outcome = probe.measured, probe.outcome
+    failed = outcome.failure if isinstance(outcome, Failed) else None
+    times = {"compile_seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds, "peak_rss_mb": measured.peak_rss_mb}
+    return ProbeResult(
+        status=status_of(probe),
+        stage=stages_of(probe.case)[-1] if isinstance(outcome, Compiled) else failed.stage if failed else None,
+        failure=outcome.failure,
+        reason=outcome.reason,
+        cause=outcome.cause if isinstance(outcome, Untestable) else None,
+        flaky=outcome.flaky,
+        cached=probe.cached,
+        foreign=probe.foreign,
+        metrics={name: value for name, value in {**times, **measured.metrics}.items() if value or name not in times},
+        warnings=list(outcome.warnings),
+    )
+
+
+def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
+    """Return a cluster for each new failure signature, the most frequent first."""
+    groups: dict[str, list[CaseResult]] = {}
+    for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
+        if case.counts and case.failure:
+            groups.setdefault(case.failure.signature, []).append(case)
+    return [
+        FailureCluster(
+            signature=signature,
+            cases=[case.case for case in members],
+            id=cluster_id(signature),
+            failure=members[0].failure,
+        )
+        for signature, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    ]
+
+
+def suite_of(case: Case) -> str:
+    """Return the suite of a case: the recipe or config that many cases come from, else the recipe's folder."""
+    is_own = case.name.partition("[")[0] == case.recipe
+    return case.source.absolute().parent.name if is_own else case.recipe
+
+
+def stages_of(case: Case) -> tuple[Stage, ...]:
+    """Return the stages that a case has."""
+    importing = (Stage.IMPORT,) if case.input.kind is InputKind.ONNX else ()
+    if case.run is None:
+        return (*importing, Stage.COMPILE)
+    compared = (Stage.COMPARE,) if case.run.expected or case.run.reference else ()
+    measured = (Stage.BENCHMARK,) if case.run.measured else ()
+    return (*importing, Stage.COMPILE, Stage.RUN, *compared, *measured)
+
+
+def compile_times(runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef) -> TimeChange | None:
+    """Compile a case on both toolchains in turn until its verdict is clear or time is up; None when it does not compile.
+
+    Nothing else is compiled meanwhile. Numbers of another hour are not used.
+    """
+    old: list[float] = []
+    new: list[float] = []
+    compared = None
+    end = time.monotonic() + _BUDGET
+    series = [(baseline, old), (toolchain, new)]
+    while len(new) < LOOKS[-1] and (not new or time.monotonic() < end):
+        for ref, samples in series:
+            [probe] = runner.probe_all([ProbeJob(replace(case, run=None), ref, fresh=True, here=True)], "measure compile time")
+            if not isinstance(probe.outcome, Compiled):
+                return None
+            samples.append(probe.measured.cpu_seconds)
+        series.reverse()
+        if len(new) in LOOKS and (compared := compare_times(old, new, _SLOWER)) and compared.pace is not Pace.NOISY:
+            break
+    if compared is None:
+        reason = f"too few samples ({len(new)})"
+        change = TimeChange(case=case.name, ratio=round(median(new) / median(old), 2), verdict=Pace.NOISY, reason=reason)
+    else:
+        change = _compared(case, compared)
+    return replace(change, measured="compile", baseline_seconds=median(old), seconds=median(new))
+
+
+def run_times(
+    runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, *, threshold: float, budget: float
+) -> tuple[list[TimeChange], dict[str, float], dict[str, float]]:
+    """Measure the functions of a case on both toolchains in turn; a change is measured again before it is reported.
+
+    Returns:
+        The times, and the metrics of the program on the baseline and on the new toolchain.
+    """
+    pair = Configuration(case, baseline), Configuration(case, toolchain)
+    result = Benchmark(pair, pair[0], threshold).measure(runner, budget)
+    rows = []
+    for function in result.functions or ("",):
+        old, new = (result.of(each, function) or result.of(each, "") or Series(each, function) for each in pair)
+        failed = next((series for series in (new, old) if series.reason is not None), None)
+        change = _compared(case, new.comparison)
+        if failed:
+            reason = f"{failed.configuration.ref.revision.name}: {failed.reason}"
+            change = replace(change, verdict=None, reason=reason)
+        rows.append(replace(change, function=new.function or None, baseline_seconds=old.median, seconds=new.median))
+    series = [result.rows(each) for each in pair]
+    before, after = (_metrics(each[0]) if len(each) == 1 else {} for each in series)
+    return rows, before, after
+
+
+def _compared(case: Case, compared: Comparison | None) -> TimeChange:
+    change = TimeChange(case=case.name)
+    if compared is None:
+        return change
+    return replace(change, ratio=compared.ratio, low=compared.low, high=compared.high, verdict=compared.pace)
+
+
+def _metrics(series: Series) -> dict[str, float]:
+    program = series.program
+    values = {
+        "run_seconds": series.median,
+        "dispatches": program.dispatches if program else None,
+        "artifact_bytes": program.bytes if program else None,
+        "run_peak_mb": series.peak_mb,
+    }
+    return {name: value for name, value in values.items() if value is not None}

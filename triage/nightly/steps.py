@@ -153,7 +153,7 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     if not others:
         raise NoResult("it has no other case", "skipped")
     old, new = cluster.known_pair
-    jobs = [ProbeJob(setting.run.case(member.case), ref) for member in others for ref in (old, new)]
+    jobs = [ProbeJob(setting.run.by_name[member.case], ref) for member in others for ref in (old, new)]
     probes = setting.run.runner.probe_all(jobs, "confirm the culprit")
     outcomes = {(probe.case.name, probe.revision.name): probe.outcome for probe in probes}
     confirmed = []
