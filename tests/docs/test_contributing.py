@@ -63,10 +63,10 @@ PASS = '''
 from __future__ import annotations
 
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 
-def drop_last_line(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_last_line(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Return the candidate unchanged."""
     return candidate
 '''

@@ -13,7 +13,7 @@ from triage.model.execution import Limits
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 from triage.reduce.reproducer import Reproducer
 from triage.reduce.result import Reduction, SizeChange
 
@@ -125,7 +125,7 @@ class LuckyTest(InterestingnessTest):
     def __init__(self, luck: int, share: int) -> None:
         self.luck, self.share = luck, share
 
-    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+    def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
         for one in candidates:
             content = one.program.valid()
             words = repr((content, one.case.spec, self.luck)).encode()
@@ -133,5 +133,5 @@ class LuckyTest(InterestingnessTest):
                 return one
         return None
 
-    def is_valid(self, candidate: Candidate) -> bool:
+    def is_valid(self, candidate: ReducedCase) -> bool:
         return candidate.program.valid() is not None

@@ -14,7 +14,7 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.reduce.frontends.mlir import mlir_frontend
 from triage.reduce.frontends.mlir_program import Checker, MlirProgram
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 pytestmark = pytest.mark.real
 OLD = "3.3.0"
@@ -36,7 +36,7 @@ def test_every_pass_returns_a_valid_module_that_is_not_larger(
 ) -> None:
     reader = readers(OLD)
     test, frontend = LuckyTest(luck, share=110), mlir_frontend(Checker(reader))
-    draft = Candidate(document(reader, text), CASE)
+    draft = ReducedCase(document(reader, text), CASE)
     for step in (frontend.approach(line), *frontend.passes, *frontend.final_passes):
         made = step(draft, test)
         assert made.program.valid() is not None, step

@@ -23,7 +23,7 @@ from triage.reduce.frontends.syntax_tree import (
     parse_program,
     undefined_reads,
 )
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 KERNELS = [
     case
@@ -33,9 +33,9 @@ KERNELS = [
 ]
 
 
-def run_all(case: Case, document: PythonProgram, luck: int) -> Candidate:
+def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
     test, frontend = LuckyTest(luck, share=90), python_frontend(case)
-    made = Candidate(document, case)
+    made = ReducedCase(document, case)
     for step in (*frontend.passes, *frontend.final_passes):
         before, made = made, step(made, test)
         assert made.program.valid() is not None, step

@@ -15,7 +15,7 @@ from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.reduce.frontends.mlir_program import Checker, MlirProgram, cut, name_arguments, pieces
-from triage.reduce.program import Candidate, Reducible
+from triage.reduce.program import ReducedCase, Reducible
 from triage.reduce.runs import ArgumentValues
 
 PROGRAM = """"builtin.module"() ({
@@ -36,11 +36,11 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
     document = MlirProgram(parse_module(PROGRAM), checker)
     name_arguments(document.module)
     run = RunSpec(inputs=("4x2xf32=1 2 3 4 5 6 7 8", "4x2xf32=9"))
-    draft = values.start(Candidate(document, replace(CASE, run=run)))
+    draft = values.start(ReducedCase(document, replace(CASE, run=run)))
 
     def inputs_of(document: Reducible) -> tuple[str, ...]:
         assert draft
-        bound = values.bound(Candidate(document, draft.case))
+        bound = values.bound(ReducedCase(document, draft.case))
         assert bound
         assert bound.case.run
         return bound.case.run.inputs

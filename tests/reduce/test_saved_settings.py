@@ -12,7 +12,7 @@ from tests.execution.damage import do, each_damage
 from triage.compilers.base import KernelSpec
 from triage.model.case import Case, Flag, Target
 from triage.reduce.frontends.text import TextProgram
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 from triage.reduce.result import ReductionFolder
 
 KERNEL = KernelSpec(
@@ -29,7 +29,7 @@ def case() -> Case:
 @pytest.fixture
 def folder(case: Case, tmp_path: Path) -> ReductionFolder:
     folder = ReductionFolder(tmp_path, "key")
-    folder.save(Candidate(TextProgram(["x"], case.input.kind, "py"), replace(case, **CHANGED)))
+    folder.save(ReducedCase(TextProgram(["x"], case.input.kind, "py"), replace(case, **CHANGED)))
     return folder
 
 

@@ -21,16 +21,16 @@ from triage.model.revision import Toolchain
 from triage.reduce.engine import minimise, reduce
 from triage.reduce.frontends.text import TextProgram
 from triage.reduce.interestingness import InterestingnessTest, Oracle
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), Target("llvm-cpu"))
 
 
-def draft(items: Sequence[object]) -> Candidate:
-    return Candidate(TextProgram([str(item) for item in items], InputKind.OTHER, "other"), CASE)
+def draft(items: Sequence[object]) -> ReducedCase:
+    return ReducedCase(TextProgram([str(item) for item in items], InputKind.OTHER, "other"), CASE)
 
 
-def left_in(candidate: Candidate) -> list[int]:
+def left_in(candidate: ReducedCase) -> list[int]:
     assert isinstance(candidate.program, TextProgram)
     return sorted(map(int, candidate.program.lines))
 
@@ -42,7 +42,7 @@ class ContainsTest(InterestingnessTest):
         self.wanted = {str(item) for item in wanted}
         self.asked = 0
 
-    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+    def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
         for candidate in candidates:
             self.asked += 1
             assert isinstance(candidate.program, TextProgram)
@@ -50,7 +50,7 @@ class ContainsTest(InterestingnessTest):
                 return candidate
         return None
 
-    def is_valid(self, candidate: Candidate) -> bool:
+    def is_valid(self, candidate: ReducedCase) -> bool:
         return True
 
 
@@ -70,7 +70,7 @@ class FakeOracle(Oracle):
     def __init__(self, answer: Callable[[int, threading.Event], bool]) -> None:
         self.good, self.calls, self.cached, self.answer = None, 0, 0, answer
 
-    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+    def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         return self.answer(int(candidate.program.content), cancelled)
 
 
@@ -137,20 +137,20 @@ class LinesOracle(Oracle):
         self.good, self.calls, self.cached = cast("Toolchain", object()), 0, 0
         self._fails, self._good = fails, good
 
-    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+    def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         return self._fails(set(left_in(candidate)))
 
-    def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+    def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         return self._good(set(left_in(candidate)))
 
 
-def drop(candidate: Candidate, test: InterestingnessTest, /) -> Candidate:
+def drop(candidate: ReducedCase, test: InterestingnessTest, /) -> ReducedCase:
     return minimise(candidate, left_in(candidate), draft, test)
 
 
 @given(st.sets(st.integers(0, 39), min_size=1, max_size=6), st.sets(st.integers(0, 39), max_size=6), st.integers(1, 2))
 def test_the_result_fails_and_the_good_toolchain_compiles_it(wanted: set[int], needed: set[int], jobs: int) -> None:
-    kept: list[Candidate] = []
+    kept: list[ReducedCase] = []
     asked = LinesOracle(lambda items: wanted <= items, lambda items: needed <= items)
     under_way = InterestingnessTest(asked, kept.append, jobs, Progress().task("reduce"))
     found = reduce(draft(range(40)), under_way, [drop])

@@ -18,13 +18,13 @@ from typing import TypeVar
 from triage.compilers.base import kernel_of
 from triage.model.case import Flag
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Reducible
+from triage.reduce.program import ReducedCase, Reducible
 
 T = TypeVar("T")
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped
 _ROUNDS = 8  # a bound against passes that undo each other; more rounds have not been seen to help
 
-Pass = Callable[[Candidate, InterestingnessTest], Candidate]
+Pass = Callable[[ReducedCase, InterestingnessTest], ReducedCase]
 """Makes a candidate smaller; returns the candidate itself when it finds nothing."""
 
 
@@ -43,8 +43,8 @@ class Frontend:
 
 
 def reduce(
-    candidate: Candidate, is_interesting: InterestingnessTest, passes: Sequence[Pass], final_passes: Sequence[Pass] = ()
-) -> Candidate:
+    candidate: ReducedCase, is_interesting: InterestingnessTest, passes: Sequence[Pass], final_passes: Sequence[Pass] = ()
+) -> ReducedCase:
     """Run the passes in rounds until a round makes nothing smaller, then the final ones once."""
     for number in range(_ROUNDS):
         before = candidate
@@ -57,7 +57,7 @@ def reduce(
     return candidate
 
 
-def run_pass(candidate: Candidate, is_interesting: InterestingnessTest, step: Pass, when: str = "") -> Candidate:
+def run_pass(candidate: ReducedCase, is_interesting: InterestingnessTest, step: Pass, when: str = "") -> ReducedCase:
     """Run one pass. If the good toolchain does not compile its result, repeat it and ask that about every candidate."""
     is_interesting.report(step.__name__.replace("_", " ") + when)
     reduced = step(candidate, is_interesting)
@@ -74,20 +74,20 @@ def run_pass(candidate: Candidate, is_interesting: InterestingnessTest, step: Pa
         is_interesting.strict = False
 
 
-def _measures(candidate: Candidate) -> tuple[object, ...]:
+def _measures(candidate: ReducedCase) -> tuple[object, ...]:
     case = candidate.case
     return candidate.program.size, len(candidate.program.content), len(case.flags), case.spec
 
 
 def minimise(
-    candidate: Candidate,
+    candidate: ReducedCase,
     items: Sequence[T],
-    build: Callable[[Sequence[T]], Candidate | None],
+    build: Callable[[Sequence[T]], ReducedCase | None],
     test: InterestingnessTest,
     *,
     whole: bool = True,
     kind_of: Callable[[T], Hashable] | None = None,
-) -> Candidate:
+) -> ReducedCase:
     """Drop items until the rest is one-minimal: all of them, then halves, quarters, ... single ones (ddmin's complements).
 
     `build` makes the candidate that keeps the given items. With `whole`, all items are dropped at once first. `kind_of` groups
@@ -97,7 +97,7 @@ def minimise(
     Returns the candidate of the items left, the candidate itself when nothing was dropped.
     """
 
-    def interesting(kept: Sequence[T]) -> Candidate | None:
+    def interesting(kept: Sequence[T]) -> ReducedCase | None:
         smaller = build(kept)
         return test.first([smaller]) if smaller is not None else None
 
@@ -123,16 +123,16 @@ def minimise(
 def _drop_chunks(
     left: list[T],
     chunk: int,
-    build: Callable[[Sequence[T]], Candidate | None],
+    build: Callable[[Sequence[T]], ReducedCase | None],
     test: InterestingnessTest,
     kind_of: Callable[[T], Hashable] | None,
-) -> tuple[list[T], Candidate | None]:
+) -> tuple[list[T], ReducedCase | None]:
     """Go along the items once and drop each chunk that can be dropped."""
     best, position = None, 0
     refused: Counter[Hashable] = Counter()
-    tried: list[tuple[Candidate, int, Hashable]] = []
+    tried: list[tuple[ReducedCase, int, Hashable]] = []
 
-    def candidates() -> Iterator[Candidate]:
+    def candidates() -> Iterator[ReducedCase]:
         for start in range(position, len(left), chunk):
             kinds = tuple(map(kind_of, left[start : start + chunk])) if kind_of else None
             if kind_of and refused[kinds] >= _ENOUGH:
@@ -151,17 +151,17 @@ def _drop_chunks(
     return left, best
 
 
-def greedily(changes: Callable[[Candidate], Iterable[Candidate]]) -> Pass:
+def greedily(changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> Pass:
     """Make a pass that applies one interesting change after another until none is left.
 
     `changes` yields all changed candidates in a stable order, so that after a change the search continues at its position.
     """
 
     @wraps(changes)
-    def run(candidate: Candidate, test: InterestingnessTest) -> Candidate:
-        position, tried = 0, list[tuple[int, Candidate]]()
+    def run(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+        position, tried = 0, list[tuple[int, ReducedCase]]()
 
-        def candidates() -> Iterator[Candidate]:
+        def candidates() -> Iterator[ReducedCase]:
             for number, changed in enumerate(changes(candidate)):
                 is_new = (changed.program.content, changed.case) != (candidate.program.content, candidate.case)
                 if number >= position and is_new:
@@ -176,35 +176,35 @@ def greedily(changes: Callable[[Candidate], Iterable[Candidate]]) -> Pass:
     return run
 
 
-def drop_flags(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_flags(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop the flags that the failure does not need."""
     case = candidate.case
 
-    def build(kept: Sequence[Flag]) -> Candidate:
-        return Candidate(candidate.program, replace(case, flags=tuple(kept)))
+    def build(kept: Sequence[Flag]) -> ReducedCase:
+        return ReducedCase(candidate.program, replace(case, flags=tuple(kept)))
 
     return minimise(candidate, case.flags, build, test, whole=len(case.flags) > 1)
 
 
-def fewer_devices(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def fewer_devices(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Compile for one or two devices instead of many."""
     target = candidate.case.target
     wanted = [number for number in (1, 2, (target.devices or 0) // 2) if 0 < number < (target.devices or 0)]
     candidates = (
-        Candidate(candidate.program, replace(candidate.case, target=replace(target, devices=number)))
+        ReducedCase(candidate.program, replace(candidate.case, target=replace(target, devices=number)))
         for number in dict.fromkeys(wanted)
     )
     return test.first(candidates) or candidate
 
 
-def drop_options(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_options(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop the options of a kernel that the failure does not need."""
     kernel = kernel_of(candidate.case)
     if kernel is None:
         return candidate
 
-    def build(kept: Sequence[str]) -> Candidate:
+    def build(kept: Sequence[str]) -> ReducedCase:
         options = {name: value for name, value in kernel.options.items() if name in kept}
-        return Candidate(candidate.program, replace(candidate.case, spec=replace(kernel, options=options)))
+        return ReducedCase(candidate.program, replace(candidate.case, spec=replace(kernel, options=options)))
 
     return minimise(candidate, list(kernel.options), build, test)

@@ -20,7 +20,7 @@ from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
-from triage.reduce.program import Candidate, settings_of
+from triage.reduce.program import ReducedCase, settings_of
 
 
 @dataclass
@@ -45,19 +45,19 @@ class Oracle:
         for probe in (*self.baseline.probes, *self.baseline.again):
             self._count(probe)
 
-    def start(self, candidate: Candidate) -> Candidate | None:
+    def start(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate that a reduction starts from; None when it cannot."""
         return candidate
 
-    def bound(self, candidate: Candidate) -> Candidate | None:
+    def bound(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with the values that it is run with, if it is run; None when it can have none."""
         return candidate
 
-    def complete(self, candidate: Candidate) -> Candidate | None:
+    def complete(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with all that its case needs to be probed by itself; None when it lacks something."""
         return candidate
 
-    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+    def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain fails on the candidate as it did on the original."""
         for attempt in range(self.baseline.repeats):
             outcome = self._compile(candidate, self.bad, attempt, cancelled).outcome
@@ -68,17 +68,17 @@ class Oracle:
                 return True
         return False
 
-    def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+    def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Return whether the good toolchain compiles the candidate, or fails as the original allows; True without one."""
         return self.good is None or self.baseline.is_without(self._compile(candidate, self.good, 0, cancelled).outcome)
 
-    def keep_operation(self, candidate: Candidate) -> None:
+    def keep_operation(self, candidate: ReducedCase) -> None:
         """Keep the kind of the operation that fails in the first candidate, if others may have the same signature."""
         outcome = self._compile(candidate, self.bad, 0, threading.Event()).outcome
         if isinstance(outcome, Failed):
             self._operation = self._failing(candidate, outcome.failure)
 
-    def _failing(self, candidate: Candidate, failure: Failure) -> str:
+    def _failing(self, candidate: ReducedCase, failure: Failure) -> str:
         """Return the kind of operation or dispatch that fails, or nothing if it is not known or part of the signature."""
         line, name = line_of(failure), failure.failure_class
         if failure.signature not in (name, f"{name}:{failure.details.get('source_op')}"):
@@ -86,7 +86,7 @@ class Oracle:
         kind = dispatch_kind(str(failure.details.get("function")))
         return kind or (line and candidate.program.operation_at(line)) or ""
 
-    def _compile(self, candidate: Candidate, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
+    def _compile(self, candidate: ReducedCase, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
         with self._written(candidate) as case:
             here, naming = not self.baseline.is_portable, self.baseline.naming
             probe = self.engine.trial(case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here)
@@ -94,7 +94,7 @@ class Oracle:
         return probe
 
     @contextmanager
-    def _written(self, candidate: Candidate) -> Iterator[Case]:
+    def _written(self, candidate: ReducedCase) -> Iterator[Case]:
         """Yield the case of a candidate, whose file exists meanwhile."""
         content, case = candidate.program.content, candidate.case
         # A folder for each candidate: some compilers derive names from the file name, which must be an identifier.
@@ -128,10 +128,10 @@ class InterestingnessTest:
     The good toolchain is asked about the result of each pass, and about every candidate while `strict` is set.
     """
 
-    def __init__(self, oracle: Oracle, save: Callable[[Candidate], None], jobs: int, task: ProgressTask) -> None:
+    def __init__(self, oracle: Oracle, save: Callable[[ReducedCase], None], jobs: int, task: ProgressTask) -> None:
         """save: stores each better candidate."""
         self.oracle = oracle
-        self.best: Candidate | None = None
+        self.best: ReducedCase | None = None
         self.strict = False
         self.invalid = 0
         self._save, self._task, self._activity = save, task, "the original"
@@ -141,9 +141,9 @@ class InterestingnessTest:
         self._jobs = jobs
         self._pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="candidate")
 
-    def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
+    def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
         """Make the first interesting candidate in order the best and return it, whichever thread is the fastest."""
-        running: deque[tuple[Candidate, Future[bool]]] = deque()
+        running: deque[tuple[ReducedCase, Future[bool]]] = deque()
         events: deque[threading.Event] = deque(maxlen=self._jobs + 1)  # also of one that is being submitted when Ctrl-C comes
         source = iter(candidates)
         try:
@@ -166,14 +166,14 @@ class InterestingnessTest:
                 with suppress(Interrupted):
                     answer.result()
 
-    def is_valid(self, candidate: Candidate) -> bool:
+    def is_valid(self, candidate: ReducedCase) -> bool:
         """Return whether the candidate is valid and differs from the best one. This compiles nothing."""
         content = candidate.program.valid()
         if content is None or self.best is None or settings_of(candidate.case) != settings_of(self.best.case):
             return content is not None
         return content != self.best.program.valid()
 
-    def settle(self, candidate: Candidate, *, compiles: bool = False) -> None:
+    def settle(self, candidate: ReducedCase, *, compiles: bool = False) -> None:
         """Make a candidate the best. It is saved only when the good toolchain is known to compile it (`compiles`)."""
         self.best = candidate
         if compiles or self.strict or self.oracle.good is None:
@@ -191,7 +191,7 @@ class InterestingnessTest:
         """End the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _ask(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+    def _ask(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         content = candidate.program.valid()
         bound = self.oracle.bound(candidate) if content is not None else None
         if content is None or bound is None:

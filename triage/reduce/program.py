@@ -57,7 +57,7 @@ class Reducible(ABC):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Candidate:
+class ReducedCase:
     """A program with the case that it is compiled under. The case's own input is ignored."""
 
     program: Reducible

@@ -14,7 +14,7 @@ from triage.compilers.base import KernelSpec, kernel_of
 from triage.model.case import Case, Flag, RunSpec, Target
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, write_whole
 
 
@@ -161,7 +161,7 @@ class ReductionFolder:
         with disk_errors("keep the reduction"):
             self.path.mkdir(parents=True, exist_ok=True)
 
-    def save(self, candidate: Candidate) -> None:
+    def save(self, candidate: ReducedCase) -> None:
         """Write the candidate, the program first: settings of an older one still fail on it, or are rejected."""
         case = candidate.case
         run = case.run or RunSpec()

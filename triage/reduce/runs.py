@@ -15,21 +15,21 @@ from triage.compilers.values import array_type, differences, element_of, file_va
 from triage.model.case import Reference, RunSpec
 from triage.model.outcome import Failed, Untestable
 from triage.reduce.interestingness import InterestingnessTest, Oracle
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, write_whole
 
 Array = np.ndarray[Any, Any]
 
 
-def run_of(candidate: Candidate) -> RunSpec:
+def run_of(candidate: ReducedCase) -> RunSpec:
     """Return how the program of a candidate is run."""
     assert candidate.case.run is not None
     return candidate.case.run
 
 
-def with_run(candidate: Candidate, run: RunSpec) -> Candidate:
+def with_run(candidate: ReducedCase, run: RunSpec) -> ReducedCase:
     """Return the candidate that is run in another way."""
-    return Candidate(candidate.program, replace(candidate.case, run=run))
+    return ReducedCase(candidate.program, replace(candidate.case, run=run))
 
 
 @dataclass
@@ -40,7 +40,7 @@ class ArgumentValues:
     """Gets files of values."""
     _arrays: dict[Hashable, Array] = field(default_factory=dict)
 
-    def start(self, candidate: Candidate) -> Candidate | None:
+    def start(self, candidate: ReducedCase) -> ReducedCase | None:
         """Remember the values of the case for the program's arguments, and return the candidate without them.
 
         Returns None when the program takes other arguments.
@@ -55,7 +55,7 @@ class ArgumentValues:
             self._arrays[origin] = array
         return with_run(candidate, replace(run, inputs=()))
 
-    def bound(self, candidate: Candidate) -> Candidate | None:
+    def bound(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with values for its arguments, or None when an argument can have none."""
         run = run_of(candidate)
         entry = candidate.program.entry(run.function)
@@ -84,14 +84,14 @@ class ArgumentValues:
         array = fitted(self._arrays.get(origin), shape, kind)
         return None if array is None else self.text(array, element)
 
-    def simplify_values(self, candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    def simplify_values(self, candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
         """Replace values by plainer ones."""
         candidate = self.bound(candidate) or candidate
         for index in range(len(run_of(candidate).inputs)):
             candidate = test.first(self._simpler(candidate, index)) or candidate
         return candidate
 
-    def _simpler(self, candidate: Candidate, index: int) -> Iterator[Candidate]:
+    def _simpler(self, candidate: ReducedCase, index: int) -> Iterator[ReducedCase]:
         """Replace one value by ones of a single number, by small whole numbers, then by rounded ones."""
         run = run_of(candidate)
         array = read_value(run.inputs[index])
@@ -141,7 +141,7 @@ class RunOracle(Oracle):
     _finite: bool = False
     _tolerances: Mapping[str, float] = field(default_factory=dict)
 
-    def start(self, candidate: Candidate) -> Candidate | None:
+    def start(self, candidate: ReducedCase) -> ReducedCase | None:
         """Take over the values of the original program, and choose the second reference."""
         ready = self.values.start(candidate)
         bound = self.bound(ready) if ready else None
@@ -157,10 +157,10 @@ class RunOracle(Oracle):
             self.notes.append("no second toolchain computes the expected results as well, so that only one confirms them")
         return ready
 
-    def bound(self, candidate: Candidate) -> Candidate | None:
+    def bound(self, candidate: ReducedCase) -> ReducedCase | None:
         return self.values.bound(candidate)
 
-    def complete(self, candidate: Candidate) -> Candidate | None:
+    def complete(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with its values and the results that it must compute."""
         bound = self.bound(candidate)
         expected = self._expected(bound, self.references[0]) if bound else None
@@ -170,7 +170,7 @@ class RunOracle(Oracle):
         texts = tuple(text if array is None else self.values.text(array, element_of(text)) for text, array in arrays)
         return with_run(bound, replace(run_of(bound), expected=texts, reference=None))
 
-    def fails(self, candidate: Candidate, cancelled: threading.Event) -> bool:
+    def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain's program fails as it did on the original, where the reference runs it."""
         expected = self._expected(candidate, self.references[0], cancelled)
         if expected is None or (self._finite and not _is_finite(expected)):
@@ -181,15 +181,15 @@ class RunOracle(Oracle):
             return False
         return all(self._agree(expected, self._expected(candidate, other, cancelled)) for other in self.references[1:])
 
-    def keep_operation(self, candidate: Candidate) -> None:
+    def keep_operation(self, candidate: ReducedCase) -> None:
         """Do nothing: a run names no operation."""
 
-    def compiles(self, candidate: Candidate, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
+    def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
         """Return True: `fails` asks the reference."""
         return True
 
     def _expected(
-        self, candidate: Candidate, reference: Reference, cancelled: threading.Event | None = None
+        self, candidate: ReducedCase, reference: Reference, cancelled: threading.Event | None = None
     ) -> tuple[str, ...] | None:
         with self._written(candidate) as case:
             results = self.engine.planner.reference_results(

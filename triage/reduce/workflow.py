@@ -29,7 +29,7 @@ from triage.reduce.frontends.python import python_frontend
 from triage.reduce.frontends.syntax_tree import parse_program
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
-from triage.reduce.program import Candidate, settings_of
+from triage.reduce.program import ReducedCase, settings_of
 from triage.reduce.result import Reduction, ReductionFolder, SizeChange, setting_changes
 from triage.reduce.runs import ArgumentValues, RunOracle
 from triage.toolchains.home import disk_errors, write_whole
@@ -165,7 +165,7 @@ class _Reducer:
         )
         stack.callback(self.test.close)
 
-    def open(self) -> tuple[Candidate, Candidate, int | None] | Reduction:
+    def open(self) -> tuple[ReducedCase, ReducedCase, int | None] | Reduction:
         """Return the original, the program to start from and the line of the original that the compiler points to, which is
         None when it starts from a saved program.
         """
@@ -177,10 +177,10 @@ class _Reducer:
             limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST), without_waiting=True)
             case = replace(case, run=replace(case.run, limits=limits))
         if self.request.resume and (saved := self.folder.best(case)):
-            original = next((Candidate(program, case) for program in self.frontend.open(self.source)), None)
+            original = next((ReducedCase(program, case) for program in self.frontend.open(self.source)), None)
             if original is not None and self.oracle.start(original) is not None:
                 self.oracle.keep_operation(original)
-                opened = (Candidate(program, saved[1]) for program in self.frontend.open(saved[0]))
+                opened = (ReducedCase(program, saved[1]) for program in self.frontend.open(saved[0]))
                 if found := self.test.first(best for candidate in opened if (best := self.oracle.start(candidate))):
                     return original, found, None
         phase = self.start.failure.phase
@@ -188,7 +188,7 @@ class _Reducer:
         variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
         why = "it cannot be read by this toolchain's tools"
         for program in self.frontend.open(self.source):  # one at a time: with its constants a program may take gigabytes
-            candidates = [start for variant in variants if (start := self.oracle.start(Candidate(program, variant)))]
+            candidates = [start for variant in variants if (start := self.oracle.start(ReducedCase(program, variant)))]
             if not candidates:
                 why = "the reference does not run it, its results are not defined, or its arguments cannot be given others"
                 continue
@@ -198,7 +198,7 @@ class _Reducer:
             why = "it does not fail in the same way" if case.run else "its generic form does not fail in the same way"
         return Reduction(self.request.case, why, probes=self.start.probes)
 
-    def finish(self, original: Candidate, candidate: Candidate) -> Reduction:
+    def finish(self, original: ReducedCase, candidate: ReducedCase) -> Reduction:
         """Probe the program on every version, in each form that can be written.
 
         The form is kept that the fewest versions cannot test, so that the recipe holds on every version that is reported.

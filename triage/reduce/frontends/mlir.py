@@ -36,7 +36,7 @@ from triage.reduce.frontends.mlir_program import (
     with_module,
 )
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
@@ -79,7 +79,7 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
 
 
 def _approach(line: int | None) -> Pass:
-    def jump_or_narrow(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+    def jump_or_narrow(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
         return (line and jump(candidate, test, line)) or narrow(candidate, test)
 
     return jump_or_narrow
@@ -92,16 +92,16 @@ def _parsed(text: str | None) -> Module | None:
         return None
 
 
-def fold(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def fold(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Let the compiler canonicalize the program, where that makes it smaller."""
     folded = _folded(candidate, module_of(candidate))
     return (folded and folded.program.size < candidate.program.size and test.first([folded])) or candidate
 
 
-def make_static(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Replace the unknown dimensions of arguments by a number and let the compiler propagate it."""
 
-    def unknown(candidate: Candidate) -> int:
+    def unknown(candidate: ReducedCase) -> int:
         results = (value for operation in module_of(candidate).walk() for value in operation.results)
         return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
 
@@ -110,7 +110,7 @@ def make_static(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     return (static and unknown(static) < unknown(candidate) and test.first([static])) or candidate
 
 
-def _folded(candidate: Candidate, module: Module) -> Candidate | None:
+def _folded(candidate: ReducedCase, module: Module) -> ReducedCase | None:
     folded = _parsed(program_of(candidate).checker.reader.transformed(print_module(module), _FOLD))
     if folded is None:
         return None
@@ -118,7 +118,7 @@ def _folded(candidate: Candidate, module: Module) -> Candidate | None:
     return with_module(candidate, folded)
 
 
-def drop_attributes(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_attributes(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop attributes. A kind of attribute that the program is invalid without costs no compile."""
     kinds = {
         (index, name): (operation.name, name)
@@ -127,7 +127,7 @@ def drop_attributes(candidate: Candidate, test: InterestingnessTest) -> Candidat
         if name not in _NEEDED
     }
 
-    def without(dropped: Collection[Attribute]) -> Candidate:
+    def without(dropped: Collection[Attribute]) -> ReducedCase:
         return _changed(candidate, dropped, lambda _: None)
 
     # One attribute of each kind is checked: operations of a name need the same attributes.
@@ -137,7 +137,7 @@ def drop_attributes(candidate: Candidate, test: InterestingnessTest) -> Candidat
     return minimise(candidate, able, lambda kept: without(set(able) - set(kept)), test, kind_of=kinds.__getitem__)
 
 
-def shorten_constants(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def shorten_constants(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Replace long constants by ones with a single value."""
     long = [
         (index, name)
@@ -148,7 +148,7 @@ def shorten_constants(candidate: Candidate, test: InterestingnessTest) -> Candid
     return minimise(candidate, long, lambda kept: _changed(candidate, set(long) - set(kept), with_one_value), test)
 
 
-def _changed(candidate: Candidate, attributes: Collection[Attribute], new_text: Callable[[str], str | None]) -> Candidate:
+def _changed(candidate: ReducedCase, attributes: Collection[Attribute], new_text: Callable[[str], str | None]) -> ReducedCase:
     """Return the candidate with other texts for some attributes, None to drop them, and without unused resources."""
     module, _ = copy_module(module_of(candidate))
     operations = list(module.root.walk())
@@ -173,7 +173,7 @@ def with_one_value(text: str) -> str:
     return f"dense<{value}>{text[found.end() :]}"
 
 
-def widen_elements(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def widen_elements(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Replace all other floating-point types by f32."""
     module, _ = copy_module(module_of(candidate))
     if not widen_floats(module, float_types(module)):
@@ -182,7 +182,7 @@ def widen_elements(candidate: Candidate, test: InterestingnessTest) -> Candidate
     return (test.is_valid(widened) and test.first([widened])) or candidate
 
 
-def shrink_dimensions(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def shrink_dimensions(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Halve all dimensions together as often as the failure stays, then each size alone, the largest first.
 
     Bisects the number of halvings, which assumes that a program which fails also fails with larger dimensions.
@@ -199,7 +199,7 @@ def _sizes(module: Module) -> list[int]:
     return list(dict.fromkeys(number for value in module.values() for number in dimensions(value.type) or ()))
 
 
-def _descend(candidate: Candidate, test: InterestingnessTest, number: int | None) -> Candidate:
+def _descend(candidate: ReducedCase, test: InterestingnessTest, number: int | None) -> ReducedCase:
     """Bisect how often a size, or all of them, can be halved."""
     module = module_of(candidate)
     products = list(_products(module))

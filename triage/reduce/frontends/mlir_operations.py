@@ -18,17 +18,17 @@ from triage.reduce.frontends.mlir_program import (
     without_results,
 )
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 _NARROW = 4  # operations; a shorter window is left to the pass that drops single operations
 
 
-def jump(candidate: Candidate, test: InterestingnessTest, line: int) -> Candidate | None:
+def jump(candidate: ReducedCase, test: InterestingnessTest, line: int) -> ReducedCase | None:
     """Keep the operation at a source line with as few neighbours as possible. Return None when that never fails."""
     return test.first(_neighbourhoods(candidate, line))
 
 
-def _neighbourhoods(candidate: Candidate, line: int) -> Iterator[Candidate]:
+def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
     """Cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions and uses far."""
     for function in module_of(candidate).functions():
         able = pieces(function)
@@ -52,14 +52,14 @@ def _neighbourhoods(candidate: Candidate, line: int) -> Iterator[Candidate]:
             distance += 1
 
 
-def narrow(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def narrow(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Keep one half of a function, or the middle, as long as that fails; the largest function first."""
     while found := test.first(_windows(candidate)):
         candidate = found
     return candidate
 
 
-def _windows(candidate: Candidate) -> Iterator[Candidate]:
+def _windows(candidate: ReducedCase) -> Iterator[ReducedCase]:
     functions = module_of(candidate).functions()
     for function in sorted(functions, key=lambda function: -len(pieces(function))):
         able = pieces(function)
@@ -72,25 +72,25 @@ def _windows(candidate: Candidate) -> Iterator[Candidate]:
                 yield window
 
 
-def drop_operations(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop operations of each function, halves before single ones. Their results become arguments."""
 
-    def reduce(base: Candidate, function: Operation) -> Candidate:
+    def reduce(base: ReducedCase, function: Operation) -> ReducedCase:
         able = pieces(function)
         return minimise(base, able, lambda kept: cut(base, function, kept), test, whole=len(able) > 1, kind_of=_kind)
 
     return _for_each_function(candidate, reduce)
 
 
-def drop_results(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_results(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Return fewer values, and drop the operations and the arguments that are then unused."""
 
-    def reduce(base: Candidate, function: Operation) -> Candidate:
+    def reduce(base: ReducedCase, function: Operation) -> ReducedCase:
         block = body_of(function)
         if block is None:
             return base
 
-        def build(returned: Sequence[Value]) -> Candidate | None:
+        def build(returned: Sequence[Value]) -> ReducedCase | None:
             needed, kept = set(returned), []
             for operation in reversed(block.operations[:-1]):
                 if not operation.results or not needed.isdisjoint(operation.results):
@@ -108,7 +108,7 @@ def drop_results(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     return _for_each_function(candidate, reduce)
 
 
-def _for_each_function(candidate: Candidate, reduce: Callable[[Candidate, Operation], Candidate]) -> Candidate:
+def _for_each_function(candidate: ReducedCase, reduce: Callable[[ReducedCase, Operation], ReducedCase]) -> ReducedCase:
     """Reduce one function after another, by position: reducing one may drop others that it called."""
     index = 0
     while index < len(functions := module_of(candidate).functions()):
@@ -124,7 +124,7 @@ def _kind(operation: Operation) -> tuple[object, ...]:
     return inside, tuple(value.type for value in operation.operands), properties
 
 
-def bypass_operations(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def bypass_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Replace an operation's results by its operands, for links of a chain that must stay a chain."""
     links: dict[Operation, Values] = {}
     for function in module_of(candidate).functions():
@@ -141,10 +141,10 @@ def bypass_operations(candidate: Candidate, test: InterestingnessTest) -> Candid
     return _replace(candidate, test, links, whole=False)
 
 
-def _replace(candidate: Candidate, test: InterestingnessTest, links: dict[Operation, Values], *, whole: bool) -> Candidate:
+def _replace(candidate: ReducedCase, test: InterestingnessTest, links: dict[Operation, Values], *, whole: bool) -> ReducedCase:
     """Drop as many operations as possible. `links` has for each operation the values that replace its results."""
 
-    def build(kept: Sequence[Operation]) -> Candidate | None:
+    def build(kept: Sequence[Operation]) -> ReducedCase | None:
         dropped = links.keys() - set(kept)
         replacements = {value: by for operation in dropped for value, by in links[operation].items()}
         if not replacements:
@@ -178,7 +178,7 @@ def _inner_blocks(operation: Operation, depth: int) -> Iterator[Block]:
                 yield from _inner_blocks(inner, depth + 1)
 
 
-def thin_bodies(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop operations inside of operations such as linalg.generic, and the inputs that the body then does not read.
 
     An earlier value of the same type replaces each result: the first operand that fits, in a second run the last one.
@@ -199,7 +199,7 @@ def thin_bodies(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     return (smaller and test.first([smaller])) or candidate
 
 
-def _without_unread_inputs(candidate: Candidate) -> Candidate | None:
+def _without_unread_inputs(candidate: ReducedCase) -> ReducedCase | None:
     """Drop the inputs of linalg.generic that its body does not read. Return None when all are read."""
     module, _ = copy_module(module_of(candidate))
     changed = False

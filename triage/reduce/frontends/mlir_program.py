@@ -11,7 +11,7 @@ from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
 from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols
 from triage.model.case import InputKind
-from triage.reduce.program import Candidate, Entry, Reducible
+from triage.reduce.program import Entry, ReducedCase, Reducible
 
 Values = dict[Value, Value]
 # Types that the arguments and results of an exported function can have in every version.
@@ -105,20 +105,20 @@ def name_arguments(module: Module, before: Module | None = None) -> None:
             value.origin = (old[number].origin if number < len(old) else None) if before else (function.symbol, number)
 
 
-def program_of(candidate: Candidate) -> MlirProgram:
+def program_of(candidate: ReducedCase) -> MlirProgram:
     """Return the program of a candidate that is MLIR."""
     assert isinstance(candidate.program, MlirProgram)
     return candidate.program
 
 
-def module_of(candidate: Candidate) -> Module:
+def module_of(candidate: ReducedCase) -> Module:
     """Return the module of a candidate that is MLIR."""
     return program_of(candidate).module
 
 
-def with_module(candidate: Candidate, module: Module) -> Candidate:
+def with_module(candidate: ReducedCase, module: Module) -> ReducedCase:
     """Return the candidate with another module."""
-    return Candidate(MlirProgram(module, program_of(candidate).checker), candidate.case)
+    return ReducedCase(MlirProgram(module, program_of(candidate).checker), candidate.case)
 
 
 def copy_operation(operation: Operation, values: Values, blocks: Mapping[Block, Block] | None = None) -> Operation:
@@ -192,8 +192,8 @@ def _is_copied(operation: Operation) -> bool:
 
 
 def cut(
-    candidate: Candidate, function: Operation, kept: Collection[Operation], returned: Sequence[Value] | None = None
-) -> Candidate | None:
+    candidate: ReducedCase, function: Operation, kept: Collection[Operation], returned: Sequence[Value] | None = None
+) -> ReducedCase | None:
     """Return the program with only `kept` of `function`, the constants they need and the symbols they refer to.
 
     Values that the kept operations need from others become arguments. `returned` are the results of the new function, by

@@ -13,7 +13,7 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, s
 from triage.model.case import InputKind
 from triage.reduce.engine import Frontend, drop_flags, fewer_devices, minimise
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Entry, Reducible
+from triage.reduce.program import Entry, ReducedCase, Reducible
 
 
 class OnnxProgram(Reducible):
@@ -121,47 +121,47 @@ def needs(node: NodeProto) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def drop_nodes(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_nodes(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop nodes, halves before single ones. Their outputs become inputs of the model."""
     program = _model_of(candidate)
 
-    def build(kept: Sequence[int]) -> Candidate | None:
+    def build(kept: Sequence[int]) -> ReducedCase | None:
         smaller = cut(program, kept) if kept else None
-        return Candidate(smaller, candidate.case) if smaller else None
+        return ReducedCase(smaller, candidate.case) if smaller else None
 
     return minimise(candidate, range(len(program.model.graph.node)), build, test, whole=False)
 
 
-def drop_outputs(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_outputs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Return fewer values, and drop the nodes that are then unused."""
     program = _model_of(candidate)
 
-    def build(returned: Sequence[str]) -> Candidate | None:
+    def build(returned: Sequence[str]) -> ReducedCase | None:
         needed, chosen = set(returned), []
         for index, node in reversed(list(enumerate(program.model.graph.node))):
             if needed & set(node.output):
                 chosen.append(index)
                 needed.update(needs(node))
         smaller = cut(program, chosen, returned)
-        return Candidate(smaller, candidate.case) if smaller else None
+        return ReducedCase(smaller, candidate.case) if smaller else None
 
     return minimise(candidate, [value.name for value in program.model.graph.output], build, test, whole=False)
 
 
-def free_initializers(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def free_initializers(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Turn initializers into inputs, so that the model holds no numbers."""
     program = _model_of(candidate)
     graph = program.model.graph
     names, returned = [value.name for value in graph.initializer], [value.name for value in graph.output]
 
-    def build(kept: Sequence[str]) -> Candidate | None:
+    def build(kept: Sequence[str]) -> ReducedCase | None:
         smaller = cut(program, range(len(graph.node)), returned, set(names) - set(kept))
-        return Candidate(smaller, candidate.case) if smaller else None
+        return ReducedCase(smaller, candidate.case) if smaller else None
 
     return minimise(candidate, names, build, test)
 
 
-def _model_of(candidate: Candidate) -> OnnxProgram:
+def _model_of(candidate: ReducedCase) -> OnnxProgram:
     assert isinstance(candidate.program, OnnxProgram)
     return candidate.program
 

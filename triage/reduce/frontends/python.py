@@ -28,7 +28,7 @@ from triage.reduce.frontends.syntax_tree import (
     with_edits,
 )
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate
+from triage.reduce.program import ReducedCase
 
 _DEEPEST = 8  # levels of nested statements
 _LARGE = 3  # the smallest number that is halved
@@ -48,7 +48,7 @@ def _open(path: Path) -> Sequence[PythonProgram]:
     return () if tree is None else (PythonProgram(tree),)
 
 
-def drop_statements(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop statements, the outermost first, halves of a level before single ones, with the statements that need them."""
     for depth in range(_DEEPEST):
         base, kernel = candidate, kernel_function(candidate)
@@ -57,7 +57,7 @@ def drop_statements(candidate: Candidate, test: InterestingnessTest) -> Candidat
             level = [inner for statement in level for inner in children(statement)]
         items = [statement for statement in level if statement is not kernel]
 
-        def build(kept: Sequence[ast.stmt], base: Candidate = base, items: Sequence[ast.stmt] = items) -> Candidate | None:
+        def build(kept: Sequence[ast.stmt], base: ReducedCase = base, items: Sequence[ast.stmt] = items) -> ReducedCase | None:
             return _without(base, set(items) - set(kept))
 
         if items:
@@ -65,17 +65,17 @@ def drop_statements(candidate: Candidate, test: InterestingnessTest) -> Candidat
     return candidate
 
 
-def _without(candidate: Candidate, dropped: set[ast.stmt]) -> Candidate | None:
+def _without(candidate: ReducedCase, dropped: set[ast.stmt]) -> ReducedCase | None:
     """Drop statements and those that need them. Return None when that drops the kernel."""
     tree: ast.Module = edited(tree_of(candidate), dict.fromkeys(dropped))
     while broken := undefined_reads(tree):
         tree = edited(tree, dict.fromkeys(broken))
-    smaller = Candidate(PythonProgram(tree), candidate.case)
+    smaller = ReducedCase(PythonProgram(tree), candidate.case)
     return smaller if kernel_function(candidate) is None or kernel_function(smaller) is not None else None
 
 
 @greedily
-def open_blocks(candidate: Candidate) -> Iterator[Candidate]:
+def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace a loop, branch or `with` by its body; a loop's variable gets its first value."""
     for statement in statements(tree_of(candidate)):
         match statement:
@@ -98,7 +98,7 @@ def _first(source: ast.expr) -> ast.expr:
 
 
 @greedily
-def inline_names(candidate: Candidate) -> Iterator[Candidate]:
+def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace a name that is bound once by its constant or name, or by the first result of the same function."""
     for function in tree_of(candidate).body:
         if not isinstance(function, ast.FunctionDef):
@@ -125,7 +125,7 @@ def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
 
 
 @greedily
-def take_parts(candidate: Candidate) -> Iterator[Candidate]:
+def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace an expression by a part of it, the largest first."""
     tree = tree_of(candidate)
     modules = {name for statement in tree.body if isinstance(statement, ast.Import) for name in bound_below(statement)}
@@ -147,7 +147,7 @@ def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
             yield child
 
 
-def drop_parameters(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_parameters(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop the parameters that nothing reads, and replace others by the first one of their type."""
     function, kernel = kernel_function(candidate), kernel_of(candidate.case)
     if function is None or kernel is None:
@@ -164,7 +164,7 @@ def drop_parameters(candidate: Candidate, test: InterestingnessTest) -> Candidat
     return _replace_parameters(candidate, test, values)
 
 
-def inline_constexprs(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def inline_constexprs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Replace constexprs by their numbers."""
     known = kernel.constexprs.items() if (kernel := kernel_of(candidate.case)) else ()
     return _replace_parameters(
@@ -172,13 +172,15 @@ def inline_constexprs(candidate: Candidate, test: InterestingnessTest) -> Candid
     )
 
 
-def _replace_parameters(candidate: Candidate, test: InterestingnessTest, values: Mapping[str, ast.expr | None]) -> Candidate:
+def _replace_parameters(
+    candidate: ReducedCase, test: InterestingnessTest, values: Mapping[str, ast.expr | None]
+) -> ReducedCase:
     """Drop as many parameters as possible. values: what replaces them where they are read, None for nothing."""
     function, kernel = kernel_function(candidate), kernel_of(candidate.case)
     if function is None or kernel is None:
         return candidate
 
-    def build(kept: Sequence[str]) -> Candidate:
+    def build(kept: Sequence[str]) -> ReducedCase:
         dropped = values.keys() - set(kept)
         edits: Edits = {function.args: _without_arguments(function.args, dropped)}
         for name in dropped:
@@ -204,7 +206,7 @@ def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.argum
 
 
 @greedily
-def shrink_constexprs(candidate: Candidate) -> Iterator[Candidate]:
+def shrink_constexprs(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Halve constexprs as often as possible: all, those with the same value, then single ones."""
     kernel = kernel_of(candidate.case)
     if kernel is None:
@@ -215,11 +217,11 @@ def shrink_constexprs(candidate: Candidate) -> Iterator[Candidate]:
     groups += [[name] for name in numbers]
     for names in groups:
         halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
-        yield Candidate(candidate.program, replace(candidate.case, spec=replace(kernel, constexprs=halved)))
+        yield ReducedCase(candidate.program, replace(candidate.case, spec=replace(kernel, constexprs=halved)))
 
 
 @greedily
-def shrink_numbers(candidate: Candidate) -> Iterator[Candidate]:
+def shrink_numbers(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.Constant]] = {}
     for node in ast.walk(tree_of(candidate)):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from triage.compilers.base import kernel_of
 from triage.model.case import Case, InputKind
-from triage.reduce.program import Candidate, Reducible
+from triage.reduce.program import ReducedCase, Reducible
 
 Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
@@ -69,18 +69,18 @@ def parse_program(content: bytes) -> ast.Module | None:
     return None
 
 
-def tree_of(candidate: Candidate) -> ast.Module:
+def tree_of(candidate: ReducedCase) -> ast.Module:
     """Return the tree of a candidate whose program is Python."""
     assert isinstance(candidate.program, PythonProgram)
     return candidate.program.tree
 
 
-def with_edits(candidate: Candidate, edits: Edits, case: Case | None = None) -> Candidate:
+def with_edits(candidate: ReducedCase, edits: Edits, case: Case | None = None) -> ReducedCase:
     """Return the candidate with edits, and with another case if one is passed."""
-    return Candidate(PythonProgram(edited(tree_of(candidate), edits)), case or candidate.case)
+    return ReducedCase(PythonProgram(edited(tree_of(candidate), edits)), case or candidate.case)
 
 
-def kernel_function(candidate: Candidate) -> ast.FunctionDef | None:
+def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
     """Return the function of a candidate that is compiled, if it is a kernel."""
     return kernel_in(tree_of(candidate), candidate.case)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from triage.model.case import InputKind
 from triage.reduce.engine import Frontend, drop_flags, drop_options, fewer_devices, minimise
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Candidate, Reducible
+from triage.reduce.program import ReducedCase, Reducible
 
 _DEEPEST = 6  # levels of indentation; deeper lines are dropped one by one
 
@@ -48,7 +48,7 @@ def text_frontend(kind: InputKind, suffix: str) -> Frontend:
     )
 
 
-def drop_blocks(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_blocks(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop whole blocks, the outermost first."""
     for depth in range(_DEEPEST):
         ranges = blocks(_lines(candidate), depth)
@@ -56,7 +56,7 @@ def drop_blocks(candidate: Candidate, test: InterestingnessTest) -> Candidate:
     return candidate
 
 
-def drop_lines(candidate: Candidate, test: InterestingnessTest) -> Candidate:
+def drop_lines(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop lines, halves of the text before single ones."""
     return _drop_ranges(candidate, test, [range(index, index + 1) for index in range(len(_lines(candidate)))])
 
@@ -78,17 +78,17 @@ def blocks(lines: Sequence[str], depth: int) -> list[range]:
     return found
 
 
-def _drop_ranges(candidate: Candidate, test: InterestingnessTest, ranges: Sequence[range]) -> Candidate:
+def _drop_ranges(candidate: ReducedCase, test: InterestingnessTest, ranges: Sequence[range]) -> ReducedCase:
     lines, program = _lines(candidate), candidate.program
 
-    def build(kept: Sequence[range]) -> Candidate | None:
+    def build(kept: Sequence[range]) -> ReducedCase | None:
         dropped = {index for lines in set(ranges) - set(kept) for index in lines}
         left = [line for index, line in enumerate(lines) if index not in dropped]
-        return Candidate(TextProgram(left, program.kind, program.suffix), candidate.case) if left else None
+        return ReducedCase(TextProgram(left, program.kind, program.suffix), candidate.case) if left else None
 
     return minimise(candidate, ranges, build, test, whole=False)
 
 
-def _lines(candidate: Candidate) -> tuple[str, ...]:
+def _lines(candidate: ReducedCase) -> tuple[str, ...]:
     assert isinstance(candidate.program, TextProgram)
     return candidate.program.lines
