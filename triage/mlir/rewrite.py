@@ -152,18 +152,22 @@ def widen_floats(module: Module, types: Iterable[str]) -> bool:
             for attributes in (operation.properties, operation.attributes):
                 attributes.update({key: _widened(text, name) for key, text in attributes.items()})
         module.aliases = {alias: _widened(text, name) for alias, text in module.aliases.items()}
-    sources: dict[Value, Value] = {}  # of casts that are no longer needed
+    casts = [each for each in module.walk() if each.name in _CASTS and each.operands[0].type == each.results[0].type]
+    replace_results(module, {cast.results[0]: cast.operands[0] for cast in casts})
+    return True
+
+
+def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
+    """Let other values replace results, in place, and drop the operations that made these."""
     for block in module.blocks():
-        for operation in block.operations:
-            if operation.name in _CASTS and operation.operands[0].type == operation.results[0].type:
-                sources[operation.results[0]] = operation.operands[0]
-        block.operations = [each for each in block.operations if not (each.results and each.results[0] in sources)]
+        block.operations = [each for each in block.operations if not (each.results and each.results[0] in replaced)]
     for operation in module.walk():
         for index, value in enumerate(operation.operands):
-            while value in sources:
-                value = sources[value]
+            for _ in range(len(replaced)):  # replacements of replacements, which may form a circle
+                value = replaced.get(value, value)
+                if value not in replaced:
+                    break
             operation.operands[index] = value
-    return True
 
 
 @cache

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
+from triage.mlir.rewrite import replace_results
 from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols
 from triage.model.case import InputKind
 from triage.reduce.program import Entry, ReducedCase, Reducible
@@ -158,16 +159,7 @@ def copy_module(module: Module) -> tuple[Module, Values]:
 def without_results(module: Module, replacements: Mapping[Value, Value]) -> Module:
     """Return a copy in which other values replace some results, without the operations that made these."""
     copy, values = copy_module(module)
-    replaced = {values[value]: values.get(by, by) for value, by in replacements.items()}
-    for block in copy.blocks():
-        block.operations = [each for each in block.operations if not (each.results and each.results[0] in replaced)]
-    for operation in copy.walk():
-        for index, value in enumerate(operation.operands):
-            for _ in range(len(replaced)):  # replacements of replacements, which may form a circle
-                value = replaced.get(value, value)
-                if value not in replaced:
-                    break
-            operation.operands[index] = value
+    replace_results(copy, {values[value]: values.get(by, by) for value, by in replacements.items()})
     return copy
 
 
