@@ -23,6 +23,7 @@ from urllib3.response import HTTPResponse
 
 from tests.classify import samples
 from tests.mlir.printed_ir import WORDS
+from tests.reduce.made import CASE
 from triage.classify import packaged_rules, scan
 from triage.classify.rules_file import check_rules
 from triage.cli.interactive_bisect import read_journal
@@ -33,6 +34,7 @@ from triage.mlir.ir_reader import DumpReader
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut
+from triage.reduce.program import ReducedCase
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
@@ -95,7 +97,7 @@ def onnx_model(data: bytes, folder: Path) -> None:
     for document in ONNX.open(_file(data, folder, "model.onnx")):
         assert isinstance(document, OnnxProgram)
         if document.valid() is not None:
-            cut(document, range(len(document.model.graph.node) // 2))
+            cut(ReducedCase(document, CASE), range(len(document.model.graph.node) // 2))
 
 
 def evidence(data: bytes, folder: Path) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from triage.compilers.base import kernel_of
-from triage.model.case import Flag
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase, Reducible
 
@@ -178,23 +177,15 @@ def greedily(changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> Pass:
 
 def drop_flags(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop the flags that the failure does not need."""
-    case = candidate.case
-
-    def build(kept: Sequence[Flag]) -> ReducedCase:
-        return ReducedCase(candidate.program, replace(case, flags=tuple(kept)))
-
-    return minimise(candidate, case.flags, build, test, whole=len(case.flags) > 1)
+    flags = candidate.case.flags
+    return minimise(candidate, flags, lambda kept: candidate.with_case(flags=tuple(kept)), test, whole=len(flags) > 1)
 
 
 def fewer_devices(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Compile for one or two devices instead of many."""
-    target = candidate.case.target
-    wanted = [number for number in (1, 2, (target.devices or 0) // 2) if 0 < number < (target.devices or 0)]
-    candidates = (
-        ReducedCase(candidate.program, replace(candidate.case, target=replace(target, devices=number)))
-        for number in dict.fromkeys(wanted)
-    )
-    return test.first(candidates) or candidate
+    target, devices = candidate.case.target, candidate.case.target.devices or 0
+    wanted = dict.fromkeys(number for number in (1, 2, devices // 2) if 0 < number < devices)
+    return test.first(candidate.with_case(target=replace(target, devices=number)) for number in wanted) or candidate
 
 
 def drop_options(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -205,6 +196,6 @@ def drop_options(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
 
     def build(kept: Sequence[str]) -> ReducedCase:
         options = {name: value for name, value in kernel.options.items() if name in kept}
-        return ReducedCase(candidate.program, replace(candidate.case, spec=replace(kernel, options=options)))
+        return candidate.with_case(spec=replace(kernel, options=options))
 
     return minimise(candidate, list(kernel.options), build, test)

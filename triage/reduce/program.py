@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from triage.model.case import Case, InputKind
 
@@ -62,6 +63,10 @@ class ReducedCase:
 
     program: Reducible
     case: Case
+
+    def with_case(self, **changes: Any) -> ReducedCase:
+        """Return the same program under a case with other fields."""
+        return ReducedCase(self.program, replace(self.case, **changes))
 
 
 def settings_of(case: Case) -> tuple[object, ...]:

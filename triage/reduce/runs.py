@@ -27,11 +27,6 @@ def run_of(candidate: ReducedCase) -> RunSpec:
     return candidate.case.run
 
 
-def with_run(candidate: ReducedCase, run: RunSpec) -> ReducedCase:
-    """Return the candidate that is run in another way."""
-    return ReducedCase(candidate.program, replace(candidate.case, run=run))
-
-
 @dataclass
 class ArgumentValues:
     """Chooses the values that smaller programs are run with: those of the original case, else a pattern of small numbers."""
@@ -53,7 +48,7 @@ class ArgumentValues:
             if array is None:
                 return None
             self._arrays[origin] = array
-        return with_run(candidate, replace(run, inputs=()))
+        return candidate.with_case(run=replace(run, inputs=()))
 
     def bound(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with values for its arguments, or None when an argument can have none."""
@@ -63,7 +58,7 @@ class ArgumentValues:
             return None
         texts = run.inputs or [self._fitting(origin, type_) for origin, type_ in entry.arguments]
         known = tuple(text for text in texts if text is not None)
-        return with_run(candidate, replace(run, function=entry.name, inputs=known)) if len(known) == len(texts) else None
+        return candidate.with_case(run=replace(run, function=entry.name, inputs=known)) if len(known) == len(texts) else None
 
     def text(self, array: Array, element: str | None) -> str:
         """Return an array as a value, in a file where it has many elements. For `element` see `element_of`."""
@@ -103,7 +98,7 @@ class ArgumentValues:
         for other in plain:
             if not np.array_equal(other, array):
                 text = self.text(other, element_of(run.inputs[index]))
-                yield with_run(candidate, replace(run, inputs=(*run.inputs[:index], text, *run.inputs[index + 1 :])))
+                yield candidate.with_case(run=replace(run, inputs=(*run.inputs[:index], text, *run.inputs[index + 1 :])))
 
 
 def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array | None:
@@ -168,7 +163,7 @@ class RunOracle(Oracle):
             return None
         arrays = [(text, read_value(text)) for text in expected]
         texts = tuple(text if array is None else self.values.text(array, element_of(text)) for text, array in arrays)
-        return with_run(bound, replace(run_of(bound), expected=texts, reference=None))
+        return bound.with_case(run=replace(run_of(bound), expected=texts, reference=None))
 
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain's program fails as it did on the original, where the reference runs it."""
@@ -176,7 +171,7 @@ class RunOracle(Oracle):
         if expected is None or (self._finite and not _is_finite(expected)):
             return False
         run = replace(run_of(candidate), expected=expected, reference=None)
-        outcome = self._compile(with_run(candidate, run), self.bad, 0, cancelled).outcome
+        outcome = self._compile(candidate.with_case(run=run), self.bad, 0, cancelled).outcome
         if not isinstance(outcome, Failed) or outcome.flaky or not self.baseline.match(outcome.failure):
             return False
         return all(self._agree(expected, self._expected(candidate, other, cancelled)) for other in self.references[1:])

@@ -76,14 +76,16 @@ def _tensor_type(value: ValueInfoProto) -> str:
 
 
 def cut(
-    program: OnnxProgram, kept: Collection[int], returned: Sequence[str] | None = None, freed: Collection[str] = ()
-) -> OnnxProgram | None:
+    candidate: ReducedCase, kept: Collection[int], returned: Sequence[str] | None = None, freed: Collection[str] = ()
+) -> ReducedCase | None:
     """Return the model with only the nodes at these indices, or None when a type is unknown or nothing is returned.
 
     Values that they need from other nodes become inputs, as do the initializers in `freed`. Values that other nodes or the
     caller need become outputs, unless `returned` names them.
     """
-    graph = program.model.graph
+    program = program_of(candidate)
+    model, types = program.model, program.types
+    graph = model.graph
     nodes = [graph.node[index] for index in sorted(set(kept))]
     results = [name for node in nodes for name in node.output if name]
     read = [name for node in nodes for name in needs(node)]
@@ -95,19 +97,18 @@ def cut(
     needed = list(dict.fromkeys(name for name in read if name not in set(results)))
     constants = {value.name: value for value in graph.initializer if value.name not in freed}
     inputs = [name for name in needed if name not in constants]
-    if not returned or any(name not in program.types for name in (*inputs, *returned)):
+    if not returned or any(name not in types for name in (*inputs, *returned)):
         return None
     small = helper.make_graph(
         nodes,
         graph.name if isinstance(graph.name, str) and graph.name else "graph",  # a name may be any bytes
-        [program.types[name] for name in inputs],
-        [program.types[name] for name in returned],
+        [types[name] for name in inputs],
+        [types[name] for name in returned],
         [constants[name] for name in needed if name in constants],
     )
-    model = program.model
     built = helper.make_model(small, opset_imports=list(model.opset_import), functions=list(model.functions))
     built.ir_version = model.ir_version
-    return OnnxProgram(built)
+    return ReducedCase(OnnxProgram(built), candidate.case)
 
 
 def needs(node: NodeProto) -> list[str]:
@@ -123,45 +124,38 @@ def needs(node: NodeProto) -> list[str]:
 
 def drop_nodes(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop nodes, halves before single ones. Their outputs become inputs of the model."""
-    program = _model_of(candidate)
-
-    def build(kept: Sequence[int]) -> ReducedCase | None:
-        smaller = cut(program, kept) if kept else None
-        return ReducedCase(smaller, candidate.case) if smaller else None
-
-    return minimise(candidate, range(len(program.model.graph.node)), build, test, whole=False)
+    nodes = range(len(program_of(candidate).model.graph.node))
+    return minimise(candidate, nodes, lambda kept: cut(candidate, kept), test, whole=False)
 
 
 def drop_outputs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Return fewer values, and drop the nodes that are then unused."""
-    program = _model_of(candidate)
+    graph = program_of(candidate).model.graph
 
     def build(returned: Sequence[str]) -> ReducedCase | None:
         needed, chosen = set(returned), []
-        for index, node in reversed(list(enumerate(program.model.graph.node))):
+        for index, node in reversed(list(enumerate(graph.node))):
             if needed & set(node.output):
                 chosen.append(index)
                 needed.update(needs(node))
-        smaller = cut(program, chosen, returned)
-        return ReducedCase(smaller, candidate.case) if smaller else None
+        return cut(candidate, chosen, returned)
 
-    return minimise(candidate, [value.name for value in program.model.graph.output], build, test, whole=False)
+    return minimise(candidate, [value.name for value in graph.output], build, test, whole=False)
 
 
 def free_initializers(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    program = _model_of(candidate)
-    graph = program.model.graph
+    graph = program_of(candidate).model.graph
     names, returned = [value.name for value in graph.initializer], [value.name for value in graph.output]
 
     def build(kept: Sequence[str]) -> ReducedCase | None:
-        smaller = cut(program, range(len(graph.node)), returned, set(names) - set(kept))
-        return ReducedCase(smaller, candidate.case) if smaller else None
+        return cut(candidate, range(len(graph.node)), returned, set(names) - set(kept))
 
     return minimise(candidate, names, build, test)
 
 
-def _model_of(candidate: ReducedCase) -> OnnxProgram:
+def program_of(candidate: ReducedCase) -> OnnxProgram:
+    """Return the program of a candidate that is an ONNX model."""
     assert isinstance(candidate.program, OnnxProgram)
     return candidate.program
 

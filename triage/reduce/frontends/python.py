@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,23 +52,19 @@ def _open(path: Path) -> Sequence[PythonProgram]:
 def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop statements, the outermost first, halves of a level before single ones, with the statements that need them."""
     for depth in range(_DEEPEST):
-        base, kernel = candidate, kernel_function(candidate)
-        level = list(children(tree_of(base)))
+        kernel = kernel_function(candidate)
+        level = list(children(tree_of(candidate)))
         for _ in range(depth):
             level = [inner for statement in level for inner in children(statement)]
         items = [statement for statement in level if statement is not kernel]
-
-        def build(kept: Sequence[ast.stmt], base: ReducedCase = base, items: Sequence[ast.stmt] = items) -> ReducedCase | None:
-            return _without(base, set(items) - set(kept))
-
-        if items:
-            candidate = minimise(candidate, items, build, test, whole=depth == 0 and kernel is None)
+        build = partial(_with_statements, candidate, items)
+        candidate = minimise(candidate, items, build, test, whole=depth == 0 and kernel is None) if items else candidate
     return candidate
 
 
-def _without(candidate: ReducedCase, dropped: set[ast.stmt]) -> ReducedCase | None:
-    """Drop statements and those that need them. Return None when that drops the kernel."""
-    tree: ast.Module = edited(tree_of(candidate), dict.fromkeys(dropped))
+def _with_statements(candidate: ReducedCase, items: Sequence[ast.stmt], kept: Sequence[ast.stmt]) -> ReducedCase | None:
+    """Drop the items that are not kept and the statements that need them. Returns None when that drops the kernel."""
+    tree: ast.Module = edited(tree_of(candidate), dict.fromkeys(set(items) - set(kept)))
     while broken := undefined_reads(tree):
         tree = edited(tree, dict.fromkeys(broken))
     smaller = ReducedCase(PythonProgram(tree), candidate.case)
@@ -175,23 +172,22 @@ def inline_constexprs(candidate: ReducedCase, test: InterestingnessTest) -> Redu
 def _replace_parameters(
     candidate: ReducedCase, test: InterestingnessTest, values: Mapping[str, ast.expr | None]
 ) -> ReducedCase:
-    """Drop as many parameters as possible. values: what replaces them where they are read, None for nothing."""
+    """Drop as many parameters as possible. A parameter's value, if it has one, replaces it where it is read."""
     function, kernel = kernel_function(candidate), kernel_of(candidate.case)
     if function is None or kernel is None:
         return candidate
 
     def build(kept: Sequence[str]) -> ReducedCase:
         dropped = values.keys() - set(kept)
-        edits: Edits = {function.args: _without_arguments(function.args, dropped)}
+        edits: dict[ast.AST, Any] = {function.args: _without_arguments(function.args, dropped)}
         for name in dropped:
-            value = values[name]
-            edits = {**edits, **(_renamed(function, name, value) if value else {})}
-        fields = {field: getattr(kernel, field).items() for field in ("signature", "constexprs", "hints")}
+            if value := values[name]:
+                edits |= _renamed(function, name, value)
         left: dict[str, Any] = {
-            field: {name: value for name, value in items if name not in dropped} for field, items in fields.items()
+            field: {name: value for name, value in getattr(kernel, field).items() if name not in dropped}
+            for field in ("signature", "constexprs", "hints")
         }
-        smaller = replace(kernel, **left)
-        return with_edits(candidate, edits, replace(candidate.case, spec=smaller))
+        return with_edits(candidate, edits).with_case(spec=replace(kernel, **left))
 
     return minimise(candidate, list(values), build, test)
 
@@ -217,7 +213,7 @@ def shrink_constexprs(candidate: ReducedCase) -> Iterator[ReducedCase]:
     groups += [[name] for name in numbers]
     for names in groups:
         halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
-        yield ReducedCase(candidate.program, replace(candidate.case, spec=replace(kernel, constexprs=halved)))
+        yield candidate.with_case(spec=replace(kernel, constexprs=halved))
 
 
 @greedily

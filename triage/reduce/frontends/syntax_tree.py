@@ -75,9 +75,9 @@ def tree_of(candidate: ReducedCase) -> ast.Module:
     return candidate.program.tree
 
 
-def with_edits(candidate: ReducedCase, edits: Edits, case: Case | None = None) -> ReducedCase:
-    """Return the candidate with edits, and with another case if one is passed."""
-    return ReducedCase(PythonProgram(edited(tree_of(candidate), edits)), case or candidate.case)
+def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
+    """Return the candidate with edits."""
+    return ReducedCase(PythonProgram(edited(tree_of(candidate), edits)), candidate.case)
 
 
 def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
