@@ -105,7 +105,7 @@ def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
         words = sys.argv[1:]
         end = words.index("--") if "--" in words else len(words)  # what follows are paths
         again = shlex.join(["triage", *words[:end], *["--resume"] * may_resume, *words[end:]])
-        print_stderr(f"interrupted; finished work is cached. To continue:\n  {again}")
+        print_stderr(f"stopped; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
     except BadFiles as error:
         for problem in error.problems:

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -26,9 +26,6 @@ from triage.report.formats import write_answer, write_report
 from triage.report.night import write_night
 from triage.report.tables import listed, nights_document
 from triage.toolchains.home import open_home, write_whole
-
-if TYPE_CHECKING:  # numpy is slow to import
-    from triage.nightly.history import NightsHistory
 
 app = typer.Typer(no_args_is_help=True, help="List, show and prune stored nights.")
 _NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
@@ -58,16 +55,8 @@ def store_night(night: Night, folder: Path | None) -> None:
 
 def flaky_in_nights() -> Callable[[str], bool]:
     """Return what says whether stored nights show that a case is flaky. They are read when it is first asked."""
-
-    @cache
-    def history() -> NightsHistory | None:
-        try:
-            return open_nights().history()
-        except (TriageError, OSError) as error:
-            print_stderr(f"earlier nights cannot be searched for flaky cases: {error}")
-            return None
-
-    return lambda case: (nights := history()) is not None and nights.is_unsteady(case)
+    history = cache(lambda: open_nights().history())
+    return lambda case: history().is_unsteady(case)
 
 
 @app.command("list")
@@ -76,7 +65,7 @@ def list_nights(output: FormatOption = "text") -> Exit:
     """List stored nights, the oldest first."""
     store = open_nights()
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    write_report(output, listed(_sorted(store), size), nights_document)
+    write_report(output, listed(store.nights(), size), nights_document)
     return Exit.OK
 
 
@@ -87,8 +76,7 @@ def show_night(
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Print the report of a stored night."""
-    store = open_nights()
-    write_night(output, _named(_sorted(store), night, store)[1])
+    write_night(output, open_nights().named(night)[1])
     return Exit.OK
 
 
@@ -104,8 +92,8 @@ def prune_nights(
     if not nights and keep is None and older is None:
         raise BadInput("name nights, or pass --keep N or --older-than DURATION")
     store = open_nights()
-    stored = _sorted(store)
-    doomed = {_named(stored, name, store)[0] for name in nights or ()}
+    stored = store.nights()
+    doomed = {store.named(name)[0] for name in nights or ()}
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}
     if older is not None:
@@ -131,13 +119,8 @@ def show(
 
     store = open_nights()
     history = store.history()
-    names = list(dict.fromkeys(name for _, name in history.rows))
-    fitting = [case] if case in names else [name for name in names if case in name]
-    if len(fitting) > 1:
-        shown = ", ".join(fitting[:10])
-        raise BadInput(f"{len(fitting)} cases have {case!r} in their name; choose from {shown}{', ...' * (len(fitting) > 10)}")
     with closing(ResultCache(open_home() / "evidence.db", print_stderr)) as results:
-        found = known_case(fitting[0] if fitting else case, store, history, results)
+        found = known_case(case, store, history, results)
     write_report(output, found, known_case_document)
     return Exit.OK
 
@@ -160,22 +143,3 @@ def site(
     if browse:
         webbrowser.open((out / "index.html").absolute().as_uri())
     return Exit.OK
-
-
-def _sorted(store: NightStore) -> list[tuple[int, Night]]:
-    """Return all nights with their numbers, the oldest first."""
-    return sorted(store.nights(), key=lambda entry: (entry[1].started, entry[0]))
-
-
-def _named(stored: list[tuple[int, Night]], name: str, store: NightStore) -> tuple[int, Night]:
-    """Return the night that a user names. Raises BadInput when there is none."""
-    if name in ("latest", "previous"):
-        suites = [{case.suite for case in night.cases} for _, night in stored]
-        same = [entry for entry, own in zip(stored, suites, strict=True) if own == suites[-1]]  # several suites alternate
-        chosen = same[-1:] if name == "latest" else same[-2:-1]
-    else:
-        numbered = [entry for entry in stored if name == str(entry[0])]
-        chosen = numbered or [entry for entry in stored if name in (entry[1].started[:10], entry[1].started)][-1:]
-    if not chosen:
-        raise BadInput(f"there is no night {name!r} in {store.path}; `triage nights list` shows those that are stored")
-    return chosen[0]

@@ -86,8 +86,14 @@ class KnownCase:
     log: LogExcerpt | None
 
 
-def known_case(name: str, store: NightStore, history: NightsHistory, results: ResultCache) -> KnownCase:
-    """Collect what is known of a case. Raises BadInput when nothing is."""
+def known_case(text: str, store: NightStore, history: NightsHistory, results: ResultCache) -> KnownCase:
+    """Collect what is known of the case with a name or a part of it. Raises BadInput if nothing is, or several cases fit."""
+    names = list(dict.fromkeys(name for _, name in history.rows))
+    fitting = [text] if text in names else [name for name in names if text in name]
+    if len(fitting) > 1:
+        shown = ", ".join(fitting[:10])
+        raise BadInput(f"{len(fitting)} cases have {text!r} in their name; choose from {shown}{', ...' * (len(fitting) > 10)}")
+    name = fitting[0] if fitting else text
     records = results.newest_of(name)
     rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
     if not rows and not records:

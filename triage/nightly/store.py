@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -116,11 +116,24 @@ class NightStore:
         names = (path.parent.name for path in self.path.glob(f"*/{_STORED}"))
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def nights(self) -> Iterator[tuple[int, Night]]:
-        """Yield all nights with their numbers, in the order in which they were stored."""
-        for number in self.numbers():
-            if (night := self.night(number)) is not None:
-                yield number, night
+    def nights(self) -> list[tuple[int, Night]]:
+        """Return all nights with their numbers, the oldest first."""
+        found = [(number, night) for number in self.numbers() if (night := self.night(number))]
+        return sorted(found, key=lambda entry: (entry[1].started, entry[0]))
+
+    def named(self, name: str) -> tuple[int, Night]:
+        """Return the night with a number or a date, or `latest` or `previous`. Raises BadInput if there is none."""
+        stored = self.nights()
+        if name in ("latest", "previous"):
+            suites = [{case.suite for case in night.cases} for _, night in stored]
+            same = [entry for entry, own in zip(stored, suites, strict=True) if own == suites[-1]]  # several suites alternate
+            chosen = same[-1:] if name == "latest" else same[-2:-1]
+        else:
+            numbered = [entry for entry in stored if name == str(entry[0])]
+            chosen = numbered or [entry for entry in stored if name in (entry[1].started[:10], entry[1].started)][-1:]
+        if not chosen:
+            raise BadInput(f"there is no night {name!r} in {self.path}; `triage nights list` shows those that are stored")
+        return chosen[0]
 
     def night(self, number: int) -> Night | None:
         """Return a night, unless it is missing or damaged."""
