@@ -99,32 +99,25 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
     """
     if request.repo is None:
         return _plan_releases(request, before, after)
-    old = range_end(request, before) if before else None
-    new = range_end(request, after) if after else None
-    if old and new and not (old.is_release and new.is_release):
-        return _plan_commits(request, old, new)
-    for text, end in ((before, old), (after, new)):
-        if end and not end.is_release:
-            raise BadInput(f"{text} has no other end: name both --good and --bad where one of them is not a release")
+    are_releases = [range_end(request, text).is_release for text in (before, after) if text]
+    if before and after and not all(are_releases):
+        return plan_commits(request, before, after)
+    if not all(are_releases):
+        raise BadInput(f"{before or after} has no other end: name both --good and --bad where one of them is not a release")
     releases = bisect_between(replace(request, repo=None), before, after)
     pair = releases.broke or releases.transition()
     if pair is None or releases.kind is not request.kind:
         return releases
-    search = _plan_commits(request, range_end(request, pair.before.name), range_end(request, pair.after.name))
+    search = plan_commits(request, pair.before.name, pair.after.name)
     search.broke, search.fixed = None if before and after else pair, releases.fixed
     return search
 
 
 def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearch:
     """Plan the search along the commits between two revisions, the old one first; errors as of `plan`."""
-    return _plan_commits(request, range_end(request, before), range_end(request, after))
-
-
-def _plan_commits(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> BisectSearch:
-    commits = _commits_between(request, old, new)
-    cost = commits.cost.text
-    request.runner.progress.note(f"{request.case.name}: {cost}")
-    if not request.go_on(cost):
+    commits = _commits_between(request, before, after)
+    request.runner.progress.note(f"{request.case.name}: {commits.cost.text}")
+    if not request.go_on(commits.cost.text):
         raise Interrupted("stopped before the search over commits")
     search = search_on(request, commits)
     if request.attribute:
@@ -200,16 +193,14 @@ def _mixed_refs(request: BisectRequest, before: str, after: str) -> Sequence[Too
 
 def candidates_of(request: BisectRequest, before: str | None, after: str | None) -> BisectRange:
     """Return what a bisect may probe: commits if both ends are named and are not releases, else releases. Probes nothing."""
-    if before and after and request.repo is not None:
-        old, new = range_end(request, before), range_end(request, after)
-        if not (old.is_release and new.is_release):
-            return _commits_between(request, old, new)
-        refs, first, last = _releases(request, before, after)
-        if first is not None and last is not None and last - first == 1:
-            return _commits_between(request, old, new)
-    elif before and after and (mixed := _mixed_refs(request, before, after)):
-        return release_range(request.runner.registry, mixed)
+    if before and after:
+        if request.repo is not None and not all(range_end(request, text).is_release for text in (before, after)):
+            return _commits_between(request, before, after)
+        if request.repo is None and (mixed := _mixed_refs(request, before, after)):
+            return release_range(request.runner.registry, mixed)
     refs, first, last = _releases(request, before, after)
+    if request.repo is not None and before and after and first is not None and last == first + 1:
+        return _commits_between(request, before, after)
     return release_range(request.runner.registry, refs[first or 0 : None if last is None else last + 1])
 
 
@@ -223,21 +214,16 @@ def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[Toolc
         return old.ref, new.ref
     if old.commit == new.commit:
         raise BadInput(f"{before} and {after} are the same commit; name a compiler that stays as a release or with path:")
-    candidates = _commits_between(request, old, new).candidates
+    candidates = _commits_between(request, before, after).candidates
     return candidates[0].ref, candidates[-1].ref
 
 
-def _commits_between(request: BisectRequest, old: RangeEnd, new: RangeEnd) -> CommitCandidates:
+def _commits_between(request: BisectRequest, before: str, after: str) -> CommitCandidates:
     registry, family = request.runner.registry, request.case.compiler
+    old, new = range_end(request, before), range_end(request, after)
     sources = sources_of(request.project, request.repository, registry.workspace, Path().absolute())
-    return commit_range(
-        family,
-        line_to(request.repository, new.commit),
-        ((old.commit, old.ref), (new.commit, new.ref)),
-        sources,
-        request.project,
-        partial(registry.reported_commit, family),
-    )
+    timeline, ends = line_to(request.repository, new.commit), ((old.commit, old.ref), (new.commit, new.ref))
+    return commit_range(family, timeline, ends, sources, request.project, partial(registry.reported_commit, family))
 
 
 def line_to(repository: Repository, newest: str) -> Timeline:

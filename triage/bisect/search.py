@@ -30,7 +30,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_signature, verdict_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Probe, Untestable, Verdict
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Untestable, Verdict
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
@@ -210,49 +210,41 @@ class BisectSearch:
 
     def ask(self, indices: Iterable[int], *, fresh: bool = False, times: int = 1) -> None:
         """Probe candidates at once, each `times` times, and take in the outcomes. fresh: ignore the cache."""
-        asked: dict[tuple[Path, str], list[int]] = {}  # candidates may share their compiler, and their input as well
+        asked: dict[tuple[Path, str], int] = {}  # one of those that share compiler and input; the others are cached later
         jobs: list[ProbeJob] = []
         for index in indices:
             candidate = self.range.candidates[index]
             case = candidate.case_of() if candidate.case_of else self.case
             if isinstance(case, Untestable):
                 self.take(index, case)
-                continue
-            same = asked.setdefault((case.source, candidate.ref.revision.name), [])
-            same.append(index)
-            if len(same) == 1:  # a cached result is not a second one
+            elif asked.setdefault((case.source, candidate.ref.revision.name), index) == index:
                 jobs.append(ProbeJob(case, candidate.ref, fresh or index in self.outcomes))
         if not jobs or times < 1:
             return
         self.effort.rounds += 1
         jobs += [replace(job, fresh=True) for _ in range(times - 1) for job in jobs]
         for probe in self.runner.probe_all(jobs, f"bisect {self.case.name}"):
+            index, outcome = asked[probe.case.source, probe.revision.name], probe.outcome
             self.effort.probes += 1
             self.effort.cached += probe.cached
             self.compile_seconds = max(self.compile_seconds, probe.measured.seconds)
-            for index in asked[probe.case.source, probe.revision.name]:
-                self.take(index, probe.outcome)
-                if probe.foreign:
-                    self.foreign.add(index)
-                if self.range.candidates[index].revision.commit is None:
-                    self.revisions[index] = probe.revision
-            self._stop_without_compilers(probe)
-
-    def take(self, index: int, outcome: Outcome) -> None:
-        self.outcomes.setdefault(index, []).append(outcome)
-        if self.belief is not None:
-            self.belief = self.belief.observe((index, self.side(outcome)))
-
-    def _stop_without_compilers(self, probe: Probe) -> None:
-        """End the search if the environment failed, or if no compiler between the ends can be had, always for one reason."""
-        outcome = probe.outcome
-        if isinstance(outcome, Untestable) and outcome.cause is Cause.ENVIRONMENT and not probe.measured.seconds:
-            self.reason, self.cause = f"{probe.revision.name}: {outcome.reason}", Cause.ENVIRONMENT
+            self.take(index, outcome)
+            if probe.foreign:
+                self.foreign.add(index)
+            if self.range.candidates[index].revision.commit is None:
+                self.revisions[index] = probe.revision
+            if isinstance(outcome, Untestable) and outcome.cause is Cause.ENVIRONMENT and not probe.measured.seconds:
+                self.reason, self.cause = f"{probe.revision.name}: {outcome.reason}", Cause.ENVIRONMENT
         inside = [outcomes[-1] for index, outcomes in self.outcomes.items() if 0 < index < self.last]
         errors = [one.reason for one in inside if isinstance(one, Untestable) and one.cause is Cause.TOOLCHAIN]
         if len(inside) == len(errors) >= _SAME_ERRORS and len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1:
             self.reason = f"no compiler could be obtained between both ends: {errors[-1]}"
             self.cause = Cause.ENVIRONMENT
+
+    def take(self, index: int, outcome: Outcome) -> None:
+        self.outcomes.setdefault(index, []).append(outcome)
+        if self.belief is not None:
+            self.belief = self.belief.observe((index, self.side(outcome)))
 
     def tell(self) -> None:
         """Print one line of progress if anything changed."""
