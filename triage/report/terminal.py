@@ -96,13 +96,15 @@ def _rendered(blocks: Sequence[doc.Block], width: int, *, details: bool) -> Iter
 
 
 def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
-    """Yield a table, or a line for each row where not even the longest words of all columns fit next to each other."""
+    """Yield a table in which only the widest column is wrapped, or a line for each row if its words do not fit either."""
     shown = doc.shown_columns(table)
-    columns = [[table.columns[number], *(doc.plain_text(row[number]) for row in table.rows)] for number in shown]
-    words = [max(len(word) for text in column for word in [*text.split(), ""]) for column in columns]
-    lines = [max(len(line) for text in column for line in [*text.splitlines(), ""]) for column in columns]
-    room = available - 2 * (len(shown) - 1)
-    if sum(words) > room:
+    if not shown:
+        return
+    texts = {number: [table.columns[number], *(doc.plain_text(row[number]) for row in table.rows)] for number in shown}
+    widths = {number: max(len(line) for text in texts[number] for line in [*text.splitlines(), ""]) for number in shown}
+    widest = max(shown, key=widths.__getitem__)
+    room = available - 2 * (len(shown) - 1) - sum(widths.values()) + widths[widest]
+    if any(len(word) > room for text in texts[widest] for word in text.split()):  # names and flags are copied: never broken
         for row in table.rows:
             yield inline(row[shown[0]])
             rest: list[str | doc.Span] = []
@@ -112,12 +114,8 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
             yield _facts([("", rest)])
         return
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(table.columns))
-    widths, spare = dict(zip(shown, words, strict=True)), room - sum(words)  # no word is broken: names and flags are copied
-    needs = sorted((line - word, number) for number, line, word in zip(shown, lines, words, strict=True))
-    for left, (need, number) in zip(range(len(needs), 0, -1), needs, strict=True):
-        widths[number] += min(need, spare // left)
-        spare -= min(need, spare // left)
-    for number, width in widths.items():
+    for number in shown:
+        width = min(widths[number], room) if number == widest else widths[number]
         grid.add_column(table.columns[number], overflow="fold", width=width)
     for row in table.rows:
         grid.add_row(*(inline(row[number], addresses=False) for number in shown))
