@@ -7,7 +7,6 @@ import pytest
 from tests.classify.samples import scan_output
 from tests.classify.test_diagnose import ran
 from triage.classify import Rule, diagnose, load_rules, packaged_rules
-from triage.classify.rules import LaunchOption
 from triage.model.errors import BadFiles
 from triage.model.outcome import Cause
 
@@ -107,4 +106,4 @@ def test_advice_for_each_compiler(tmp_path: Path) -> None:
 def test_candidates_and_advice_suit_their_compiler(rule: Rule) -> None:
     assert not [advice for advice in rule.remedies if advice.compiler in (None, "triton") and "--iree-" in advice.text]
     assert not [item for item in rule.candidates_for("triton") if "iree" in str(item)]
-    assert not [item for item in rule.candidates_for("iree") if isinstance(item, LaunchOption)]
+    assert not [item for item in rule.candidates_for("iree") if item.option]

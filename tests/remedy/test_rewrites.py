@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from triage.classify import packaged_rules
-from triage.classify.rules import RewriteInput
 from triage.compilers.iree.adapter import Iree
 from triage.mlir import Module, parse_module, print_module
 from triage.remedy.rewrites import add_affinities, add_barriers, rewrites_for
@@ -50,5 +49,5 @@ def test_tensors_without_an_affinity_get_the_first_one(program: Module) -> None:
 
 
 def test_every_rewrite_that_a_rule_names_exists() -> None:
-    named = {one.name for rule in packaged_rules() for one in rule.candidates_for("iree") if isinstance(one, RewriteInput)}
+    named = {one.rewrite for rule in packaged_rules() for one in rule.candidates_for("iree") if one.rewrite}
     assert named == set(rewrites_for(Iree().remedies.names))

@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed, fixed_by
-from triage.classify.rules import LeastValue
+from triage.classify.rules import RemedyCandidate
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
@@ -116,7 +116,7 @@ def test_the_smallest_value_is_found(needed: int, jobs: int) -> None:
         return Compiled() if int(text.partition("=")[2]) >= needed else failed()
 
     runner = FlagRunner(behaviour, jobs=jobs)
-    largest = CaseChange(("--limit=65536",), limit=LeastValue("limit", 32, 65536))
+    largest = CaseChange(("--limit=65536",), limit=RemedyCandidate(least="--limit", above=32, upto=65536))
     change, probe, seen_to_fail = with_smallest_value(trials(runner), largest, runner.probe(a_case("--limit=65536"), a_place()))
     assert change.flags == (f"--limit={needed}",)
     assert isinstance(probe.outcome, Compiled)

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from triage.classify.literals import Step, may_match, required_literals
 from triage.model.execution import Ending
@@ -128,96 +128,55 @@ def _found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
     return pattern
 
 
-@dataclass(frozen=True, slots=True)
-class GiveFlag(Strict):
-    """Pass a flag, `--name=value`, replacing any other value of it."""
+_KINDS = ("give", "drop", "least", "declare", "option", "rewrite")
 
-    text: Annotated[str, Field(alias="give", pattern=r"^--[a-z][a-z0-9-]*(=\S+)?$")]
+
+@dataclass(frozen=True, slots=True)
+class RemedyCandidate(Strict):
+    """What `triage remedy` may try against a failure class: one of the first six."""
+
+    give: Annotated[str, Field(pattern=r"^--[a-z][a-z0-9-]*(=\S+)?$")] | None = None
+    """A flag to pass, `--name=value`, instead of any other value of it."""
+    drop: _FlagName | None = None
+    """A flag of the recipe to leave out, whatever its value."""
+    least: _FlagName | None = None
+    """A flag to pass with the smallest value in (above, upto] that works."""
+    declare: Literal["devices"] | None = None
+    """Declare every device that the program names."""
+    option: str | None = None
+    """An option to launch a kernel with, in turn with each of `values`."""
+    rewrite: Literal["barriers", "affinities", "static", "dtype"] | None = None
+    """Put barriers before transfers, or affinities on all arguments and results; make dimensions of arguments static; or
+    compute with 32 bit floats.
+    """
     why: Text = ""
     checks_less: bool = False
     """The flag only silences a check."""
     recomputes: bool = False
     """The flag changes types of computations and so the results."""
-
-
-@dataclass(frozen=True, slots=True)
-class DropFlag(Strict):
-    """Leave out a flag of the recipe, whatever its value."""
-
-    name: Annotated[_FlagName, Field(alias="drop")]
-    why: Text = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LeastValue(Strict):
-    """Pass a flag with the smallest value in (above, upto] that works."""
-
-    name: Annotated[_FlagName, Field(alias="least"), AfterValidator(lambda name: name.removeprefix("--"))]
-    above: Annotated[int, Field(ge=0)]
-    upto: int
+    above: Annotated[int, Field(ge=0)] = 0
+    upto: int = 0
     doubling: bool = False
     """Try powers of two only."""
-    why: Text = ""
+    values: tuple[_Value, ...] = ()
 
     @property
-    def values(self) -> tuple[int, ...] | range:
-        """All values that may be tried, ascending."""
+    def least_values(self) -> tuple[int, ...] | range:
+        """All values that may be tried for `least`, ascending."""
         if not self.doubling:
             return range(self.above + 1, self.upto + 1)
         powers = (1 << exponent for exponent in range(self.upto.bit_length()))
         return tuple(value for value in powers if self.above < value <= self.upto)
 
 
-def _in_bounds(least: LeastValue) -> LeastValue:
-    if least.above >= least.upto:
+def _one_kind(candidate: RemedyCandidate) -> RemedyCandidate:
+    if sum(getattr(candidate, kind) is not None for kind in _KINDS) != 1:
+        raise ValueError(f"a candidate has one of {', '.join(_KINDS)}")
+    if candidate.least and candidate.above >= candidate.upto:
         raise ValueError("`above` must be smaller than `upto`")
-    return least
-
-
-@dataclass(frozen=True, slots=True)
-class DeclareDevices(Strict):
-    """Declare every device that the program names."""
-
-    why: Text = ""
-    declare: Literal["devices"] = "devices"
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchOption(Strict):
-    """Launch a kernel with another value of an option."""
-
-    name: Annotated[str, Field(alias="option")]
-    values: Annotated[tuple[_Value, ...], Field(min_length=1)]
-    why: Text = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteInput(Strict):
-    """Rewrite the program: `barriers` before transfers, `affinities` on all arguments and results, `static` dimensions
-    of its arguments, or 32 bit floats as its `dtype`.
-    """
-
-    name: Annotated[Literal["barriers", "affinities", "static", "dtype"], Field(alias="rewrite")]
-    why: Text = ""
-
-
-RemedyCandidate = GiveFlag | DropFlag | LeastValue | DeclareDevices | LaunchOption | RewriteInput
-"""What `triage remedy` may try against a failure class."""
-
-_KINDS = ("give", "drop", "least", "declare", "option", "rewrite")
-_Candidate = Annotated[
-    Annotated[GiveFlag, Tag("give")]
-    | Annotated[DropFlag, Tag("drop")]
-    | Annotated[LeastValue, AfterValidator(_in_bounds), Tag("least")]
-    | Annotated[DeclareDevices, Tag("declare")]
-    | Annotated[LaunchOption, Tag("option")]
-    | Annotated[RewriteInput, Tag("rewrite")],
-    Discriminator(
-        lambda value: next((key for key in _KINDS if isinstance(value, dict) and key in value), None),
-        custom_error_type="kind",
-        custom_error_message=f"a candidate has one of {', '.join(_KINDS)}",
-    ),
-]
+    if candidate.option and not candidate.values:
+        raise ValueError("`option` needs `values`")
+    return candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +237,9 @@ class Rule(Strict):
     what called a function of a header in which an assertion failed, `dispatch` for the kind of dispatch. A capture `reason`,
     from the lines around the match, also extends the headline.
     """
-    candidates: Annotated[Mapping[str, tuple[_Candidate, ...]], BeforeValidator(_by_compiler)] = field(default_factory=dict)
+    candidates: Annotated[
+        Mapping[str, tuple[Annotated[RemedyCandidate, AfterValidator(_one_kind)], ...]], BeforeValidator(_by_compiler)
+    ] = field(default_factory=dict)
     """What `triage remedy` tries first, most promising first, by compiler family; `""` for all."""
     phase: str | None = None
     says_nothing: Cause | None = None

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from triage.classify.rules import (
-    DeclareDevices,
-    DropFlag,
-    GiveFlag,
-    LaunchOption,
-    LeastValue,
-    RemedyCandidate,
-    RewriteInput,
-)
+from triage.classify.rules import RemedyCandidate
 from triage.compilers.base import kernel_of
 from triage.compilers.invocation import flag_name
 from triage.compilers.parts import OptionCatalog, RemedyHints
@@ -92,28 +84,22 @@ def candidates_of_class(case: Case, failure: Failure) -> tuple[RemedyCandidate, 
 
 def _changes(candidate: RemedyCandidate, situation: Situation, failure: Failure) -> Iterator[CaseChange]:
     why = candidate.why
-    match candidate:
-        case GiveFlag(text):
-            if situation.accepts(flag_name(text)) and text not in situation.flags():
-                yield CaseChange((text,), why=why, checks_less=candidate.checks_less, recomputes=candidate.recomputes)
-        case DropFlag(name):
-            if flag_name(name) in map(flag_name, situation.flags()):
-                yield CaseChange(dropped=(name,), why=why)
-        case LeastValue(name):
-            if situation.accepts(name):
-                yield CaseChange((f"--{name}={candidate.upto}",), why=why, limit=candidate)
-        case DeclareDevices():
-            named = [device for device in (failure.details.get("device"),) if isinstance(device, str)]
-            declaring = situation.hints.declaring(situation.case, {*situation.devices, *named}) if situation.hints else None
-            if declaring is not None:
-                yield CaseChange(declaring, why=why)
-        case LaunchOption(name, values):
-            kernel = kernel_of(situation.case)
-            other = [value for value in values if kernel and kernel.options.get(name) != value]
-            yield from (CaseChange(options={name: value}, why=why) for value in other)
-        case RewriteInput(name):
-            if name in situation.rewritten:
-                yield replace(situation.rewritten[name], why=why)
+    if (text := candidate.give) and situation.accepts(flag_name(text)) and text not in situation.flags():
+        yield CaseChange((text,), why=why, checks_less=candidate.checks_less, recomputes=candidate.recomputes)
+    if candidate.drop and flag_name(candidate.drop) in map(flag_name, situation.flags()):
+        yield CaseChange(dropped=(candidate.drop,), why=why)
+    if candidate.least and situation.accepts(flag_name(candidate.least)):
+        yield CaseChange((f"{candidate.least}={candidate.upto}",), why=why, limit=candidate)
+    if candidate.declare and situation.hints:
+        named = [device for device in (failure.details.get("device"),) if isinstance(device, str)]
+        declaring = situation.hints.declaring(situation.case, {*situation.devices, *named})
+        if declaring is not None:
+            yield CaseChange(declaring, why=why)
+    if candidate.option and (kernel := kernel_of(situation.case)):
+        other = [value for value in candidate.values if kernel.options.get(candidate.option) != value]
+        yield from (CaseChange(options={candidate.option: value}, why=why) for value in other)
+    if candidate.rewrite and candidate.rewrite in situation.rewritten:
+        yield replace(situation.rewritten[candidate.rewrite], why=why)
 
 
 def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChange]:

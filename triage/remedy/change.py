@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from triage.classify.rules import LeastValue
+from triage.classify.rules import RemedyCandidate
 from triage.compilers.base import Constant, kernel_of
 from triage.compilers.invocation import flag_name
 from triage.model.case import Case, Flag, Input, InputKind
@@ -37,7 +37,7 @@ class CaseChange:
     """How the meaning of the rewritten program differs."""
     why: str = ""
     """The effect, if it is known."""
-    limit: LeastValue | None = None
+    limit: RemedyCandidate | None = None
     """How to narrow the value of the flag."""
     checks_less: bool = False
     """Whether a flag only disables a check."""
@@ -85,7 +85,7 @@ class CaseChange:
     def with_value(self, value: int) -> CaseChange:
         """Return the change with another value of the flag to narrow."""
         assert self.limit is not None
-        return replace(self, flags=(f"--{self.limit.name}={value}",))
+        return replace(self, flags=(f"{self.limit.least}={value}",))
 
 
 def change_text(flags: Sequence[str], dropped: Sequence[str], input_change: str | None) -> str:

@@ -95,14 +95,14 @@ def with_smallest_value(trials: Trials, change: CaseChange, probe: Probe) -> tup
     """
     limit, parallel = change.limit, max(1, trials.runner.jobs)
     assert limit is not None
-    values = limit.values
+    values = limit.least_values
     low, high, best = -1, len(values) - 1, (change, probe)
     while high - low > 1:
         # Up to `parallel` indices strictly between both, evenly spaced by the magnitude of their values.
         first, last = max(1, values[low + 1]), values[high]
         wanted = [first * (last / first) ** (number / (parallel + 1)) for number in range(1, parallel + 1)]
         points = sorted({min(high - 1, bisect_left(values, value, low + 1, high)) for value in wanted})
-        tried = trials.compiled([change.with_value(values[point]) for point in points], f"the smallest --{limit.name}")
+        tried = trials.compiled([change.with_value(values[point]) for point in points], f"the smallest {limit.least}")
         for point, answer in zip(points, list(tried), strict=True):
             if isinstance(answer[1].outcome, Compiled):
                 high, best = point, answer

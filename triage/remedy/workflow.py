@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log2
 
-from triage.classify.rules import RewriteInput
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
@@ -128,7 +127,7 @@ def _tiers(
     case, toolchain = request.case, runner.registry.obtain(request.bad)
     prepared, hints = runner.planner.input_of(case, toolchain), family_of(case).remedies
     candidates = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
-    names = dict.fromkeys(candidate.name for candidate in candidates if isinstance(candidate, RewriteInput))
+    names = dict.fromkeys(candidate.rewrite for candidate in candidates if candidate.rewrite)
     situation = Situation(
         case,
         failures,
