@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -19,7 +20,6 @@ import mkdocs_gen_files
 import yaml
 
 import triage.report
-from triage.bisect import two_repositories
 from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.cli.exit_codes import MEANINGS
@@ -119,10 +119,15 @@ def recipe_page() -> str:
 
 def results() -> Iterator[tuple[str, Any, str]]:
     """Yield the name of every report with the type of its result and its summary."""
-    for module in pkgutil.iter_modules(triage.report.__path__, "triage.report."):
-        for name, function in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
-            if name.endswith("_document") and function.__module__ == module.name:
-                kind = next(iter(typing.get_type_hints(function, {**vars(two_repositories), **function.__globals__}).values()))
+    for found in pkgutil.iter_modules(triage.report.__path__, "triage.report."):
+        module = importlib.import_module(found.name)
+        late: dict[str, Any] = {}  # what the module imports for types alone
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.If):
+                exec(compile(ast.Module(node.body, []), found.name, "exec"), late)
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if name.endswith("_document") and function.__module__ == found.name:
+                kind = next(iter(typing.get_type_hints(function, {**late, **function.__globals__}).values()))
                 yield name.removesuffix("_document").replace("_", " "), kind, inspect.getdoc(function) or ""
 
 
