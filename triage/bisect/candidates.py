@@ -14,7 +14,7 @@ import numpy as np
 
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain
-from triage.bisect.result import Pin, Suspect, UntestableRevision
+from triage.bisect.result import Suspect, UntestableRevision
 from triage.git_history import Branch, Links, Timeline, place_of, pull_request, read_branches, same_change
 from triage.git_history.refs import links_of, read_moves
 from triage.model.case import Case
@@ -141,11 +141,11 @@ class CommitCandidates(BisectRange):
         moves = read_moves(self.timeline.repository, shas, pin) if pin else {}
         details = {}
         for index in indices:
-            change, move = self.candidates[index].change, moves.get(self.commits[index].sha)
+            change = self.candidates[index].change
             assert change is not None
             details[index] = replace(
                 change,
-                pin_moved=Pin(move.path, move.before or "", move.after or "") if move else None,
+                pin_moved=moves.get(self.commits[index].sha),
                 reasons=tuple(text for text, bits in reasons[index - 1] if bits > 0)[:_MOST_REASONS],
                 branch=self._place(index),
             )
@@ -300,7 +300,7 @@ def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], proje
     for start, end in pairwise([*roots, len(commits)]):
         first = indices.start + start
         near = [offer for offer in offers if first <= offer.position.index < indices.start + end]
-        # An offer from a branch has more changes than the commit where the branch left the line, so it proves nothing about it.
+        # A compiler of a branch has more changes than the commit where the branch left the line: it proves nothing about it.
         # A compiler that is made on request is made for the first commit only.
         exact = [
             offer

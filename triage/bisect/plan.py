@@ -90,7 +90,7 @@ def bisect_between(request: BisectRequest, before: str | None = None, after: str
 def plan(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
     """Plan the search between two revisions, the old one first; either may be missing.
 
-    Between two releases, and where one end is missing, releases are searched first, then the commits between two of them:
+    Between two releases, and if one end is missing, releases are searched first, then the commits between two of them:
     those where it broke, even if the failure changed later. Return the answer if the releases have it or do not lead on.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from triage.git_history import Branch
+from triage.git_history import Branch, PinMove
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failure, Verdict
 from triage.model.revision import Revision
@@ -40,15 +40,12 @@ class BisectKind(StrEnum):
         return BisectKind.FIX if self is BisectKind.REGRESSION else BisectKind.REGRESSION
 
     def side(self, verdict: Verdict) -> Side | None:
-        """The side that a verdict belongs to; None for skip."""
+        """Return the side that a verdict belongs to, unless it is skip."""
         if verdict is Verdict.SKIP:
             return None
         return Side.NEW if (verdict is Verdict.BAD) == (self.failing is Side.NEW) else Side.OLD
 
-    def verdict(self, side: Side | None) -> Verdict:
-        """The verdict of a candidate on `side`; skip for None."""
-        if side is None:
-            return Verdict.SKIP
+    def verdict(self, side: Side) -> Verdict:
         return Verdict.BAD if side is self.failing else Verdict.GOOD
 
 
@@ -61,17 +58,8 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True)
-class Pin:
-    """A submodule that a commit moved, with the commits before and after."""
-
-    path: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
 class Suspect(Revision):
-    """A revision that may be the culprit, and what is known of it where it is a commit."""
+    """A revision that may be the culprit. For a commit, with what is known of it."""
 
     probability: float = 0.0
     pull_request: int | None = None
@@ -79,7 +67,8 @@ class Suspect(Revision):
     """Of the pull request or the commit."""
     files: tuple[str, ...] = ()
     """The paths that it changed."""
-    pin_moved: Pin | None = None
+    pin_moved: PinMove | None = None
+    """The submodule that it moved."""
     reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
     branch: str | None = None
@@ -175,19 +164,19 @@ class Bisection:
     reason: str | None = None
     """Why it is inconclusive."""
     cause: Cause | None = None
-    """Of the untestable end, where that is the reason."""
+    """Of the untestable end, if that is the reason."""
     evidence: str | None = None
     """What the passes of both ends show, compared before any probe between them."""
     hint: str | None = None
     """The recipe expects other failures than the one that was bisected."""
     broke: Transition | None = None
-    """From compiling to failing in any way; None where both ends were named."""
+    """From compiling to failing in any way, unless both ends were named."""
     changed: Transition | None = None
     """To the present failure from another one."""
     fixed: Transition | None = None
-    """From failing to compiling, where the newest revision compiles."""
+    """From failing to compiling, if the newest revision compiles."""
     command: str | None = None
-    """A command line that answers, where the named ends do not fit."""
+    """A command line that answers, if the named ends do not fit."""
     branches: tuple[Branch, ...] = ()
     """Those that the ends lie on."""
     undone: bool = False
@@ -199,7 +188,7 @@ class Bisection:
         return (self.kind is BisectKind.REGRESSION) is not self.undone
 
     def transition(self, failure: Failure | None = None) -> Transition | None:
-        """The change between `before` and `after`; None where they are not known. failure: instead of the own one."""
+        """Return the change between `before` and `after`, if they are known. failure: instead of the own one."""
         about = failure or self.failure
         if self.before is None or self.after is None or about is None:
             return None
@@ -208,20 +197,18 @@ class Bisection:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """What one compiler does with one commit of the model. `status`: passed, failed or untestable."""
+    """What one compiler does with one commit of the model."""
 
     compiler: Revision
     model: Revision
     status: str
+    """passed, failed or untestable"""
     failure: Failure | None
     reason: str | None
 
 
 def unexpected(case: Case, failure: Failure) -> str | None:
-    """A hint where the recipe expects other failures than this one; None where it expects this one or none.
-
-    A metric above its threshold gives no hint: no recipe expects one.
-    """
+    """Return a hint if the recipe expects other failures than this one, and it is not about a metric."""
     if not case.expect or failure.family == "metric" or any(matches(item, failure) for item in case.expect):
         return None
     expected = dict.fromkeys(item.failure or f"a failure to {item.stage}" for item in case.expect)

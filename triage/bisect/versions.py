@@ -1,4 +1,4 @@
-"""The toolchains between two others in the order of their versions: releases, and nightlies where an end is not a release."""
+"""The toolchains between two others in the order of their versions: releases, and nightlies if an end is not a release."""
 
 from __future__ import annotations
 
