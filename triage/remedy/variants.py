@@ -65,7 +65,6 @@ class Variants:
     """All keys that vary."""
     sentence: str
     failure: Failure | None
-    """None if no variant has one."""
     results: tuple[Variant, ...]
 
 
@@ -180,34 +179,28 @@ def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
     """
     testable = [(values, result) for values, result in observed if result is not VariantResult.UNTESTABLE]
     failing = [values for values, result in testable if result is VariantResult.FAILS]
-    known = dict.fromkeys(key for values, _ in testable for key in values)
-    keys = tuple(key for key in known if len({values.get(key) for values, _ in testable}) > 1)
     if not failing:
         return (), "No case has this failure."
-    if len(failing) == len(testable):
-        return (), _with_notes("It fails for all values", observed, keys, ())
-    for size in range(1, len(keys) + 1):
-        for chosen in combinations(keys, size):
-            bad = {key: list(dict.fromkeys(values[key] for values in failing)) for key in chosen}
-            inside = [result for values, result in testable if all(values[key] in bad[key] for key in chosen)]
-            if all(result is VariantResult.FAILS for result in inside):
-                conditions = " and ".join(f"{key}={' or '.join(bad[key])}" for key in chosen)
-                return chosen, _with_notes(f"It fails exactly for {conditions}", observed, keys, chosen)
-    text = f"It fails in {len(failing)} of {len(testable)} cases, which no single combination of values describes"
-    return keys, _with_notes(text, observed, keys, keys)
+    known = dict.fromkeys(key for values, _ in testable for key in values)
+    keys = tuple(key for key in known if len({values.get(key) for values, _ in testable}) > 1)
+    bad = {key: list(dict.fromkeys(values[key] for values in failing)) for key in keys}
 
+    def separate(chosen: Sequence[str]) -> bool:
+        inside = (result for values, result in testable if all(values[key] in bad[key] for key in chosen))
+        return all(result is VariantResult.FAILS for result in inside)
 
-def _with_notes(text: str, observed: Sequence[Observed], keys: Sequence[str], deciding: Sequence[str]) -> str:
-    rest = [key for key in keys if key not in deciding]
-    if rest and deciding:
-        text += f"; {_listed(rest)} {'does' if len(rest) == 1 else 'do'} not matter"
-    elif rest:
-        text += f" ({_listed(rest)})"
+    subsets = (chosen for size in range(len(keys) + 1) for chosen in combinations(keys, size))
+    deciding = next(filter(separate, subsets), None)
+    rest = [key for key in keys if key not in (deciding or ())]
+    others = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
+    if deciding is None:
+        text = f"It fails in {len(failing)} of {len(testable)} cases, which no single combination of values describes"
+    elif deciding:
+        text = "It fails exactly for " + " and ".join(f"{key}={' or '.join(bad[key])}" for key in deciding)
+        text += f"; {others} {'does' if len(rest) == 1 else 'do'} not matter" if rest else ""
+    else:
+        text = f"It fails for all values ({others})" if rest else "It fails for all values"
     labels = {VariantResult.OTHER: "fail in another way", VariantResult.UNTESTABLE: "cannot be tested"}
     counts = Counter(result for _, result in observed)
-    notes = [f"{counts[kind]} of {len(observed)} {label}" for kind, label in labels.items() if counts[kind]]
-    return f"{text}." + (f" {' and '.join(notes)}." if notes else "")
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    notes = " and ".join(f"{counts[kind]} of {len(observed)} {label}" for kind, label in labels.items() if counts[kind])
+    return keys if deciding is None else deciding, f"{text}. {notes}." if notes else f"{text}."
