@@ -34,28 +34,28 @@ T = TypeVar("T")
 _UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """How much to compare."""
-
-    excerpts: bool = True
-    patience: float | None = None
-    """Seconds for each compile that prints IR, instead of the case's own limit."""
-
-
 def attribute(
     runner: Engine,
     case: Case,
     good: ToolchainRef,
     bad: ToolchainRef,
     repository: Repository | None = None,
-    depth: Depth = Depth(),
+    *,
+    excerpts: bool = True,
+    patience: float | None = None,
     kernel: str | None = None,
 ) -> Attribution:
     """Find where two compilers diverge over a case.
 
-    `repository` is a clone of the compiler, to find the pass's source in. `kernel`: the executable whose functions are
-    followed, None for the one that the failure names.
+    Args:
+        runner: Compiles the case.
+        case: The case that fails or changes.
+        good: The compiler that is right.
+        bad: The compiler that is wrong.
+        repository: A clone of the compiler, to find the source of the pass in.
+        excerpts: Compile again to print the IR after the pass.
+        patience: Seconds for each compile that prints IR, if less than the case's own limit.
+        kernel: The executable whose functions are followed (default: the one that the failure names).
 
     Raises:
         BadInput: The family's IR cannot be printed.
@@ -76,11 +76,11 @@ def attribute(
         if not ir.is_printed_by(toolchain):
             reason = f"{toolchain.revision.name} has no options that print the IR after each pass"
             return Attribution(*names, ComparisonResult.INCONCLUSIVE, reason)
-    limits = replace(case.limits, timeout=min(case.limits.timeout, depth.patience or case.limits.timeout))
+    limits = replace(case.limits, timeout=min(case.limits.timeout, patience or case.limits.timeout))
     task = runner.progress.task(f"attribute  {case.name}")
     comparison = _Comparison(runner, task, replace(case, limits=limits), ir, pair, toolchains, repository, kernel)
     try:
-        found = comparison.run(depth)
+        found = comparison.run(excerpts=excerpts)
     except BaseException as error:
         if not isinstance(error, TriageError) or isinstance(error, Interrupted):
             runner.stop.set()  # also end the run of the other side
@@ -123,7 +123,7 @@ class _Comparison:
     notes: list[str] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)  # guards the two counts: both compilers run at the same time
 
-    def run(self, depth: Depth) -> Attribution:
+    def run(self, *, excerpts: bool) -> Attribution:
         """Trace both compilers, then compare."""
         traces, found = self._followed(self.ir.words)
         for what, finer in self._finer(self.ir.words):
@@ -136,7 +136,7 @@ class _Comparison:
         persistent, first, decided = (
             self._diverging(aligned) if aligned else None for aligned in (found.persistent, found.first, found.decided)
         )
-        if persistent and found.persistent and depth.excerpts:
+        if persistent and found.persistent and excerpts:
             persistent = replace(persistent, excerpt=self._excerpt(found.persistent, traces))
         failing = _failing_pass(traces.bad, self.failure)
         if persistent:
@@ -293,7 +293,7 @@ def _shared_bytes(trace: Trace, function: str | None) -> int | None:
 
 
 def _operations(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
-    """Return the operations that occur more often on one side, by name."""
+    """Return the operations that do not occur equally often, by name."""
     here, there = good.operations, bad.operations
     names = (name for name in sorted({*here, *there}) if here.get(name, 0) != there.get(name, 0))
     return tuple(Difference(name, str(here.get(name, 0)), str(there.get(name, 0))) for name in names)

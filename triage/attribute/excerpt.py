@@ -1,4 +1,4 @@
-"""The IR and the source files of a diverging pass: one function of one dump, a diff of both sides, files from a clone."""
+"""The IR and the source files of a diverging pass: one function of one dump, a diff of two dumps, files from a clone."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.attribute.divergence import Depth, attribute
+from triage.attribute.divergence import attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.prior import Clues
 from triage.execution.engine import Engine
@@ -43,7 +43,7 @@ def pass_evidence(
     Two compiles, each ended after a minute.
     """
     try:
-        found = attribute(runner, case, good, bad, repository, Depth(excerpts=False, patience=_TIME_LIMIT))
+        found = attribute(runner, case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT)
     except Interrupted:
         raise
     except TriageError as error:

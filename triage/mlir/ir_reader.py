@@ -288,7 +288,7 @@ class DumpReader:
 
 
 def pass_in(line: str) -> tuple[PassName, bool] | None:
-    """Return the pass that a dump's first line names and whether it failed; None for any other line."""
+    """Return the pass that the first line of a dump names and whether it failed, if the line is one."""
     found = _HEADER.match(line)
     if found is None:
         return None

@@ -26,7 +26,7 @@ _MAX_CANDIDATES = 16
 
 
 def dimensions(type_: str) -> list[int] | None:
-    """Return the dimensions of a shaped type, DYNAMIC for `?`; None for rank 0 and other types."""
+    """Return the dimensions of a shaped type of rank 1 or more, DYNAMIC for `?`."""
     if found := _SHAPED.match(type_):
         texts = found[2].split("x")[:-1]
     elif found := _VTENSOR.match(type_):

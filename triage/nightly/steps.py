@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
-from triage.attribute.divergence import Depth, attribute
+from triage.attribute.divergence import attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection
 from triage.bisect.versions import rev_text
@@ -175,8 +175,7 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         raise NoResult(f"it fails in the stage {cluster.failure.stage.value}", "skipped")
     cluster.stand_aside()
     repository = Repository(setting.run.finder.repo) if setting.run.finder.repo else None
-    depth = Depth(patience=_PATIENCE)
-    found = attribute(setting.run.runner, cluster.case, *cluster.known_pair, repository, depth)
+    found = attribute(setting.run.runner, cluster.case, *cluster.known_pair, repository, patience=_PATIENCE)
     if found.status is ComparisonResult.INCONCLUSIVE:
         raise NoResult(found.reason or "no answer")
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))

@@ -46,15 +46,15 @@ class Oracle:
             self._count(probe)
 
     def start(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate that a reduction starts from; None when it cannot."""
+        """Return the candidate that a reduction starts from, if it can."""
         return candidate
 
     def bound(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with the values that it is run with, if it is run; None when it can have none."""
+        """Return the candidate with the values that it is run with, if there are values for it."""
         return candidate
 
     def complete(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with all that its case needs to be probed by itself; None when it lacks something."""
+        """Return the candidate with all that its case needs to be probed by itself."""
         return candidate
 
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
@@ -129,7 +129,7 @@ class InterestingnessTest:
     """
 
     def __init__(self, oracle: Oracle, save: Callable[[ReducedCase], None], jobs: int, task: ProgressTask) -> None:
-        """save: stores each better candidate."""
+        """`save` stores each better candidate."""
         self.oracle = oracle
         self.best: ReducedCase | None = None
         self.strict = False

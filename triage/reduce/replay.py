@@ -52,7 +52,7 @@ class RecordedReproducer:
 
     @property
     def bad(self) -> str | None:
-        """The revision that it fails on, or None for a compiler that only the recording machine had."""
+        """The revision that it fails on, unless only the recording machine had that compiler."""
         return None if self.record.bad.name == LOCAL else self.record.bad.name
 
 
@@ -108,11 +108,11 @@ def _problem(path: Path, message: str) -> Problem:
 
 
 class ReplayState(StrEnum):
-    """The result of a reproducer on a version. fixed: it compiles; changed: it fails with another signature."""
+    """The result of a reproducer on a version."""
 
     REPRODUCES = "reproduces"
-    FIXED = "fixed"
-    CHANGED = "changed"
+    FIXED = "fixed"  # it compiles
+    CHANGED = "changed"  # it fails with another signature
     UNTESTABLE = "untestable"
 
 

@@ -156,7 +156,7 @@ class ReductionFolder:
     """A folder with `best.mlir` (or the input's own suffix) and `settings.json`, each replaced in one step."""
 
     def __init__(self, home: Path, key: str) -> None:
-        """key: identifies the reduction, with its program and its compilers; another key is another folder."""
+        """Make the folder of the reduction that `key` identifies, with its program and its compilers."""
         self.path = home / "reductions" / sha256(key.encode()).hexdigest()[:16]
         with disk_errors("keep the reduction"):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ class ReductionFolder:
             write_whole(self.path / "settings.json", TypeAdapter(Settings).dump_json(settings))
 
     def best(self, case: Case) -> tuple[Path, Case] | None:
-        """Return the saved program and the case with its settings, or None if nothing is saved or the settings are damaged."""
+        """Return the saved program and the case with its settings, if both are saved and intact."""
         program = next(iter(self.path.glob("best.*")), None)
         try:
             saved = TypeAdapter(Settings).validate_json((self.path / "settings.json").read_bytes(), strict=True)

@@ -85,7 +85,7 @@ class Remedies:
     cause: Cause | None = None
     """Why the case cannot be tested."""
     failure: Failure | None = None
-    """The failure to remedy; None when the case does not fail."""
+    """The failure to remedy, if the case fails."""
     remedies: tuple[Remedy, ...] = ()
     tried: int = 0
     """Candidates that were tried, with cached answers."""

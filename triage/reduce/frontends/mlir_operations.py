@@ -29,7 +29,7 @@ def jump(candidate: ReducedCase, test: InterestingnessTest, line: int) -> Reduce
 
 
 def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
-    """Cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions and uses far."""
+    """Yield cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions and uses far."""
     for function in module_of(candidate).functions():
         able = pieces(function)
         maker = {value: operation for operation in able for value in operation.results}

@@ -250,7 +250,7 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
 
 
 def _referenced(module: Module, function: Operation, smaller: Operation) -> Iterator[Operation]:
-    """The module's other symbols that the new function refers to, directly or not, in their old order."""
+    """Return the module's other symbols that the new function refers to, directly or not, in their old order."""
     known = {symbol.symbol: symbol for symbol in module.body.operations if symbol.symbol and symbol is not function}
     needed: set[Operation] = set()
     waiting = [smaller]

@@ -87,7 +87,7 @@ def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
 
 
 def _first(source: ast.expr) -> ast.expr:
-    """The first value that a loop takes from `source`."""
+    """Return the first value that a loop takes from `source`."""
     match source:
         case ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="range" | "static_range"), args=[start, *more]):
             return start if more else ast.Constant(0)
@@ -113,7 +113,7 @@ def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
 
 
 def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
-    """The edits that replace a name by a value wherever a function reads it."""
+    """Return the edits that replace a name by a value wherever a function reads it."""
     return {
         node: value
         for node in ast.walk(function)
@@ -133,7 +133,7 @@ def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
 
 
 def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
-    """The parts that are values themselves: no types, tuples, strings or modules."""
+    """Yield the parts that are values themselves and not types, tuples, strings or modules."""
     parts: Iterable[ast.AST | None] = ast.iter_child_nodes(node) if isinstance(node, _VALUES) else ()
     for child in parts:
         if isinstance(node, ast.Call) and child is node.func:
@@ -193,7 +193,7 @@ def _replace_parameters(
 
 
 def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.arguments:
-    """The parameters that are left. Defaults go, because a specialised kernel gets a value for each parameter."""
+    """Return the parameters that are left. Defaults go, because a specialised kernel gets a value for each parameter."""
     first, plain, keyword = (
         [argument for argument in some if argument.arg not in dropped]
         for some in (arguments.posonlyargs, arguments.args, arguments.kwonlyargs)

@@ -51,9 +51,7 @@ class PythonProgram(Reducible):
 
 
 def parse_program(content: bytes) -> ast.Module | None:
-    """Return the tree of a program, or None when Python does not compile it, or it reads undefined names or nests expressions
-    too deeply.
-    """
+    """Return the tree of a program that Python compiles, if it reads no undefined names and does not nest too deeply."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the program's warnings are of no interest
         try:
