@@ -101,9 +101,9 @@ class ReproScript:
     module = "module.bin"
     """The compiled file of a reproducer that is run."""
 
-    def recipe_keys(self, case: Case) -> tuple[str, ...]:
-        """YAML lines of the recipe keys that only this family has, `compiler:` first."""
-        return (f"compiler: {case.compiler}",)
+    def recipe_keys(self, case: Case) -> Mapping[str, object]:
+        """`compiler`, and the recipe keys that only this family has."""
+        return {"compiler": case.compiler}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         """What users call the compiler."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from triage.model.case import InputKind, Target
-from triage.recipes.values import yaml_text
+from triage.recipes.values import yaml_lines, yaml_text
 
 if TYPE_CHECKING:
     from triage.recipes.recipe import RecipeFormat
@@ -73,8 +73,10 @@ class RecipeStart:
     target: Target | None
     flags: Sequence[str] = ()
     phase: str | None = None
-    keys: Sequence[str] = ()
-    """YAML lines of the keys that only this family has."""
+    keys: Mapping[str, object] = field(default_factory=dict)
+    """Those that only this family has."""
+    comment: str = ""
+    """What to check about them."""
     left_out: Sequence[str] = ()
     """Words of a command line that a recipe does not need."""
     copied: str | None = None
@@ -83,8 +85,8 @@ class RecipeStart:
     """Sentences for the user, which the recipe holds as comments."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that a command line sets."""
-    guessed: bool = False
-    """Whether a compile can correct some of the values."""
+    guessed: Collection[str] = ()
+    """Entries of the family's keys whose values a compile can correct."""
     expect: Sequence[str] = ()
     """The class of the failure that was reported."""
     toolchain: str | None = None
@@ -110,7 +112,8 @@ def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: Rec
         f"summary: {yaml_text(f'{name} on {target.chip or target.backend}' if target else name)}",
         f"compiler: {start.family}",
         f"input: {yaml_text(input_path)}",
-        *start.keys,
+        *([f"# {start.comment}"] if start.comment else []),
+        *yaml_lines(start.keys, start.guessed),
     ]
     if target:
         values = {"backend": target.backend, "chip": target.chip, "devices": target.devices}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
@@ -50,6 +50,18 @@ def yaml_text(value: Any) -> str:
         return "none"
     is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED
     return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
+def yaml_lines(values: Mapping[str, Any], guessed: Collection[str] = ()) -> list[str]:
+    """Return keys as lines of YAML, a mapping with a line for each entry. guessed: entries to mark with a comment."""
+    lines = []
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            lines.append(f"{key}:")
+            lines += [f"  {name}: {yaml_text(item)}{'  # guessed' * (name in guessed)}" for name, item in value.items()]
+        else:
+            lines.append(f"{key}: {yaml_text(value)}")
+    return lines
 
 
 def closest(word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:

@@ -16,7 +16,7 @@ from triage.model.errors import BadInput
 from triage.model.execution import Ending, Limits, Stage
 from triage.model.json_form import as_json
 from triage.model.outcome import Compiled, Failed, Probe
-from triage.recipes.values import yaml_text
+from triage.recipes.values import yaml_lines, yaml_text
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import Reproducer, VersionSpan, expectations, slug, span_around
 from triage.reduce.result import Reduction
@@ -217,12 +217,13 @@ def span_text(span: VersionSpan) -> str:
 def _recipe(reproducer: Reproducer) -> str:
     """Return a recipe of the reduced program, which expects the state when the program was reduced."""
     case, limits = reproducer.case, reproducer.case.limits
-    first, *keys = family_of(case).script.recipe_keys(case)
+    own = dict(family_of(case).script.recipe_keys(case))
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
     flags = [_given(flag=flag.text, since=flag.since, until=flag.until) for flag in case.flags]
     variables = dict(case.env)
     output = None if limits.output == Limits().output else _size(limits.output)
     windows = expectations(reproducer.reduction.probes)
+    first = {"name": f"{slug(case)}-reduced", "summary": summary, "compiler": own.pop("compiler"), "input": reproducer.file}
     more = {
         "target": _target(case),
         "flags": [flag["flag"] if len(flag) == 1 else flag for flag in flags],
@@ -231,8 +232,8 @@ def _recipe(reproducer: Reproducer) -> str:
         "limits": _given(timeout=limits.timeout_text, memory=_size(limits.memory), output=output),
         "expect": [_given(failure=window.failure, since=window.since, until=window.until) for window in windows],
     }
-    lines = [f"name: {slug(case)}-reduced", f"summary: {yaml_text(summary)}", first, f"input: {reproducer.file}", *keys]
-    return "\n".join([*lines, *(f"{key}: {yaml_text(value)}" for key, value in more.items() if value), ""])
+    lines = [f"{key}: {yaml_text(value)}" for key, value in more.items() if value]
+    return "\n".join([*yaml_lines({**first, **own}), *lines, ""])
 
 
 def _given(**values: str | int | None) -> dict[str, str | int]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,18 +61,18 @@ def _spec_of(case: Case) -> CommandSpec:
 class CommandScript(ReproScript):
     """Repeats the recipe's own command line, its placeholders as shell variables."""
 
-    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+    def recipe_keys(self, case: Case) -> Mapping[str, object]:
         spec = _spec_of(case)
         is_usual = spec.parse_errors_fail != is_mlir(case.input.path.name)
-        keys = {
+        keys: dict[str, object] = {
+            "compiler": "command",
             "package": spec.packages,
             "command": spec.words,
             "version": spec.version and {"run": spec.version.run, "pattern": spec.version.pattern},
             "parse_errors": None if is_usual else "fail" if spec.parse_errors_fail else "untestable",
             "rules": case.rules and RULES_FILE,
         }
-        lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items() if value)
-        return ("compiler: command", *lines)
+        return {key: value for key, value in keys.items() if value}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         return next(iter(_spec_of(case).packages), toolchain.program.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -139,10 +138,8 @@ class LlvmToolRecipes(RecipeFromInput):
         if named is None:
             raise BadInput(f"the command line of {call.tool} names no program; name it with --input")
         program = f"{{toolchain}}/bin/{call.tool}"
-        keys = (
-            f"command: {json.dumps([program, '{flags}', '{input}', '-o', '{output}'])}",
-            f'version: {{run: ["{program}", "--version"], pattern: \'version (\\d+\\.\\d+\\.\\d+)\'}}',
-        )
+        version = {"run": [program, "--version"], "pattern": r"version (\d+\.\d+\.\d+)"}
+        keys = {"command": [program, "{flags}", "{input}", "-o", "{output}"], "version": version}
         note = f"The toolchain is a folder that holds bin/{call.tool}."
         return RecipeStart("command", named, None, tuple(flags), keys=keys, notes=(note,), toolchain="path:FOLDER")
 

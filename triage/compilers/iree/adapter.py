@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import takewhile
@@ -20,7 +21,6 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
-from triage.recipes.values import yaml_text
 
 if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.base import Ir, Linter, Runner, Suites
@@ -49,13 +49,13 @@ class IreeScript(ReproScript):
 
     module = "module.vmfb"
 
-    def recipe_keys(self, case: Case) -> tuple[str, ...]:
+    def recipe_keys(self, case: Case) -> Mapping[str, object]:
         if (run := case.run) is None:
             return super().recipe_keys(case)
         keys: dict[str, object] = {"inputs": run.inputs, "expected": run.expected}
         keys |= {"function": run.function, "device": run.device, "flags": run.flags, "tolerance": dict(run.tolerances)}
         keys["limits"] = {"timeout": run.limits.timeout_text}
-        return (*super().recipe_keys(case), "run:", *(f"  {name}: {yaml_text(value)}" for name, value in keys.items() if value))
+        return {**super().recipe_keys(case), "run": {name: value for name, value in keys.items() if value}}
 
 
 class Iree(Compiler):

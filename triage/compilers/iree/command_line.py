@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,7 +75,7 @@ def read_command(words: Sequence[str], backend: str | None = None, source: Path 
     inputs, flags, left_out = _sorted(_joined(_with_response_files(command.words, Path())))
     path = source or _input(inputs, command.stdin)
     if command.tool == "iree-opt":
-        keys = ("package: iree-base-compiler", f"command: {json.dumps(_IREE_OPT)}")
+        keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
         start = RecipeStart("command", path, None, tuple(flags), keys=keys, toolchain="command:iree-base-compiler:latest")
     else:
         start = _iree_compile(path, flags, backend)

@@ -26,6 +26,7 @@ _UNBOUND = re.compile(r"NameError\(['\"]+(\w+)")
 _BITS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints|bitcast|is_int")
 _TYPE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected `dtype`|constexpr\[\d")
 _SIZES = re.compile(r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|too large|timeout")
+_COMMENT = "`*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."
 
 Try = Callable[[RecipeStart], Execution | None]
 
@@ -48,7 +49,7 @@ class TritonRecipes(RecipeFromInput):
         if guess is None:
             return None
         target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
-        start = KernelStart(family="triton", input=source, target=target, guess=guess)
+        start = KernelStart(family="triton", input=source, target=target, comment=_COMMENT, guess=guess)
         if not is_standalone(source, text):
             copied, problems = copy_kernel(source, text, guess.name)
             start = replace(start, input=recipe.with_suffix(".py"), copied=copied, notes=problems)
@@ -134,9 +135,5 @@ def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
 
 
 def _with(start: KernelStart, guess: KernelGuess) -> KernelStart:
-    keys = [f"kernel: {guess.name}", "# `*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."]
-    sections = {"signature": guess.signature, "constexprs": guess.constexprs, "options": guess.options}
-    for section, values in sections.items():
-        keys += [f"{section}:"] if values else ["signature: {}"] if section == "signature" else []
-        keys += [f"  {name}: {json.dumps(value)}{'  # guessed' * (name in guess.guessed)}" for name, value in values.items()]
-    return replace(start, guess=guess, keys=keys, guessed=bool(guess.guessed))
+    keys = {"kernel": guess.name, "signature": guess.signature, "constexprs": guess.constexprs, "options": guess.options}
+    return replace(start, guess=guess, keys={name: value for name, value in keys.items() if value}, guessed=guess.guessed)

@@ -253,8 +253,6 @@ def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) ->
     seen: dict[str, list[ast.expr]] = defaultdict(list)  # use -> expressions
     for node in ast.walk(kernel):
         match node:
-            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.LShift() | ast.RShift(), right=right):
-                seen["bits"] += [left, right]
             case ast.If(test=test) | ast.IfExp(test=test):
                 seen["tested"] += [test, *getattr(test, "values", []), getattr(test, "operand", test)]
             case ast.Compare(left=left, comparators=[ast.Attribute(value=ast.Name(id="tl")), *_]):
@@ -269,8 +267,7 @@ def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) ->
                     for use, names in _uses_of(inner, callees).items():
                         seen[use] += [value for name, value in pairs if name in names]
     addresses = list(_below([*seen["pointers"], *seen["bounds"]], bound, _whole_parts_of))
-    integers = [*addresses, *_below(seen["bits"], bound, _whole_parts_of)]
-    loaded = [node.args[0] for node in integers if isinstance(node, ast.Call) and _is_load(node) and node.args]
+    loaded = [node.args[0] for node in addresses if isinstance(node, ast.Call) and _is_load(node) and node.args]
     pointers = _names_of(_below(seen["pointers"], bound, _base_of))
     return {
         **{use: _names_of(seen[use]) for use in ("types", "sizes", "tested")},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from triage.compilers.base import KernelSpec, kernel_of
 from triage.compilers.parts import ReproScript, StandaloneCall, StandaloneCompile
 from triage.model.case import Case
 from triage.model.revision import Toolchain
-from triage.recipes.values import yaml_text
 
 _SCRIPT = "repro.py"
 _PYTHON = "3.11"  # every release from 3.0 on has a wheel for it
@@ -54,9 +53,17 @@ def chip_of(backend: str, name: str) -> Chip | None:
 class TritonScript(ReproScript):
     """Repeats a compile with a Python script."""
 
-    def recipe_keys(self, case: Case) -> tuple[str, ...]:
-        kernel = kernel_of(case)
-        return (*super().recipe_keys(case), *(_kernel_keys(kernel) if kernel else ()))
+    def recipe_keys(self, case: Case) -> Mapping[str, object]:
+        if (kernel := kernel_of(case)) is None:
+            return super().recipe_keys(case)
+        types = dict(kernel.signature)
+        hints = {name: dict(given) for name, given in kernel.hints.items()}
+        for name, given in hints.items():
+            if name in types and given.get("divisibility") in (1, 16):
+                types[name] = f"{types[name]}:{given.pop('divisibility')}"
+        left = {name: given for name, given in hints.items() if given}
+        keys = {"kernel": kernel.name, "constexprs": kernel.constexprs, "hints": left, "options": kernel.options}
+        return {**super().recipe_keys(case), "signature": types, **{key: value for key, value in keys.items() if value}}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         return "triton"
@@ -71,19 +78,6 @@ class TritonScript(ReproScript):
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         kernel = kernel_of(task.case)
         return {_SCRIPT: script(task, kernel)} if kernel else {}
-
-
-def _kernel_keys(kernel: KernelSpec) -> Iterator[str]:
-    """The recipe keys of a kernel, one YAML line each; reading them gives the same kernel."""
-    types = dict(kernel.signature)
-    hints = {name: dict(given) for name, given in kernel.hints.items()}
-    for name, given in hints.items():
-        if name in types and given.get("divisibility") in (1, 16):
-            types[name] = f"{types[name]}:{given.pop('divisibility')}"
-    yield f"signature: {yaml_text(types)}"
-    left = {name: given for name, given in hints.items() if given}
-    keys = {"kernel": kernel.name, "constexprs": kernel.constexprs, "hints": left, "options": kernel.options}
-    yield from (f"{key}: {yaml_text(value)}" for key, value in keys.items() if value)
 
 
 def _packages(task: StandaloneCompile) -> list[str]:
