@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from triage.cli.app import COMMANDS, every_command
+from triage.cli.app import COMMANDS, every_command, load
 from triage.cli.exit_codes import Exit
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 
 KNOWN: dict[str, Any] = {" ".join(path): command for path, command in every_command()}
-KNOWN |= {name: entry.load(name) for name, entry in COMMANDS.items() if name not in KNOWN}
+KNOWN |= {name: load(name) for name in COMMANDS if name not in KNOWN}
 
 
 def command_lines(page: Path) -> Iterator[tuple[int, str]]:

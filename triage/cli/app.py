@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from pkgutil import resolve_name
 from types import FrameType
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -30,51 +30,31 @@ _SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_
 _GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}  # before or after the command
 
 
-class CommandEntry(NamedTuple):
-    """A command of the program: where it is defined, and its line in `triage --help`."""
-
-    place: str
-    summary: str
-
-    def load(self, name: str) -> Any:
-        """Import the command and return it."""
-        target = resolve_name(f"triage.cli.{self.place}")
-        parent = typer.Typer(add_completion=False, **_SETTINGS)
-        if isinstance(target, typer.Typer):
-            parent.add_typer(target, name=name)
-            loaded: Any = cast(Any, typer.main.get_command(parent)).commands[name]
-        else:
-            parent.command(name)(target)
-            loaded = typer.main.get_command(parent)
-        for _, leaf in _leaves(name, loaded):
-            _describe_parameters(leaf)
-        return loaded
-
-
-COMMANDS: Mapping[str, CommandEntry] = {
-    "init": CommandEntry("recipe:init", "Write a first folder of recipes to start from."),
-    "run": CommandEntry("run:run", "Compile every case on every toolchain and report failures."),
-    "classify": CommandEntry("classify:classify", "Name the failures in compiler output or a CI log."),
-    "history": CommandEntry("history:history", "Find every change of each case's status across releases."),
-    "nightly": CommandEntry("nightly:nightly", "Compare a new compiler with a baseline over all recipes."),
-    "nightly merge": CommandEntry("nightly:nightly_merge", "Join the results of a nightly's shards."),
-    "nights": CommandEntry("nights:app", "List, show and prune stored nights."),
-    "site": CommandEntry("nights:site", "Write a static site of all stored nights."),
-    "show": CommandEntry("nights:show", "Show everything known of a case."),
-    "bisect": CommandEntry("bisect:bisect", "Find the release or commit that introduced or fixed a failure."),
-    "suspects": CommandEntry("suspects:suspects", "Rank the commits between two revisions without building any."),
-    "attribute": CommandEntry("attribute:attribute", "Find the pass after which two compilers' IR diverges."),
-    "reduce": CommandEntry("reduce:reduce", "Reduce a failing program to a minimal reproducer."),
-    "replay": CommandEntry("reduce:replay", "Check whether reproducers still fail, and on which versions."),
-    "lint": CommandEntry("lint:lint", "Find mistakes in a program before it is compiled."),
-    "remedy": CommandEntry("remedy:remedy", "Find flags or input changes that make a failing case compile."),
-    "bench": CommandEntry("bench:bench", "Measure the run time of compiled programs side by side."),
-    "variants": CommandEntry("remedy:variants", "Find which matrix values a failure depends on."),
-    "toolchains": CommandEntry("toolchains:app", "List, install, inspect and prune compilers."),
-    "issues": CommandEntry("issues:app", "Keep the issues of a GitHub repository in step with nights."),
-    "expect": CommandEntry("expect:app", "Update the lists of known failures."),
-    "recipe": CommandEntry("recipe:app", "Write, validate and list recipes."),
-    "doctor": CommandEntry("toolchains:doctor", "Check what this machine has and what it lacks."),
+#: Where each command is defined, and its line in `triage --help`.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "init": ("recipe:init", "Write a first folder of recipes to start from."),
+    "run": ("run:run", "Compile every case on every toolchain and report failures."),
+    "classify": ("classify:classify", "Name the failures in compiler output or a CI log."),
+    "history": ("history:history", "Find every change of each case's status across releases."),
+    "nightly": ("nightly:nightly", "Compare a new compiler with a baseline over all recipes."),
+    "nightly merge": ("nightly:nightly_merge", "Join the results of a nightly's shards."),
+    "nights": ("nights:app", "List, show and prune stored nights."),
+    "site": ("nights:site", "Write a static site of all stored nights."),
+    "show": ("nights:show", "Show everything known of a case."),
+    "bisect": ("bisect:bisect", "Find the release or commit that introduced or fixed a failure."),
+    "suspects": ("suspects:suspects", "Rank the commits between two revisions without building any."),
+    "attribute": ("attribute:attribute", "Find the pass after which two compilers' IR diverges."),
+    "reduce": ("reduce:reduce", "Reduce a failing program to a minimal reproducer."),
+    "replay": ("reduce:replay", "Check whether reproducers still fail, and on which versions."),
+    "lint": ("lint:lint", "Find mistakes in a program before it is compiled."),
+    "remedy": ("remedy:remedy", "Find flags or input changes that make a failing case compile."),
+    "bench": ("bench:bench", "Measure the run time of compiled programs side by side."),
+    "variants": ("remedy:variants", "Find which matrix values a failure depends on."),
+    "toolchains": ("toolchains:app", "List, install, inspect and prune compilers."),
+    "issues": ("issues:app", "Keep the issues of a GitHub repository in step with nights."),
+    "expect": ("expect:app", "Update the lists of known failures."),
+    "recipe": ("recipe:app", "Write, validate and list recipes."),
+    "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
 _NO_LOG = "`triage bisect --interactive --resume` keeps its verdicts"
 _MODEL = "use --model DIR@GOOD..BAD"
@@ -134,6 +114,21 @@ _PANELS = {
 }
 
 
+def load(name: str) -> Any:
+    """Import a command and return it."""
+    target = resolve_name(f"triage.cli.{COMMANDS[name][0]}")
+    parent = typer.Typer(add_completion=False, **_SETTINGS)
+    if isinstance(target, typer.Typer):
+        parent.add_typer(target, name=name)
+        loaded: Any = cast(Any, typer.main.get_command(parent)).commands[name]
+    else:
+        parent.command(name)(target)
+        loaded = typer.main.get_command(parent)
+    for _, leaf in _leaves(name, loaded):
+        _describe_parameters(leaf)
+    return loaded
+
+
 def _describe_parameters(command: Any) -> None:
     """Show arguments first, and many options in panels by purpose."""
     options = [param for param in command.params if param.param_type_name == "option"]
@@ -176,7 +171,7 @@ class LazyGroup(TyperGroup):
     """A group that knows its commands by their summaries and imports the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
-        stubs = {name: TyperCommand(name, help=entry.summary) for name, entry in COMMANDS.items()}
+        stubs = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
         super().__init__(**{**settings, "commands": stubs})
         _describe_parameters(self)
 
@@ -201,7 +196,7 @@ class LazyGroup(TyperGroup):
             if words in _REMOVED and not words.startswith("-"):
                 raise typer.BadParameter(f"the command {words!r} was removed: {_REMOVED[words]}", ctx)
         name, _, rest = super().resolve_command(ctx, args)
-        return name, COMMANDS[name].load(name) if name else None, rest
+        return name, load(name) if name else None, rest
 
 
 app = typer.Typer(
@@ -216,8 +211,8 @@ app = typer.Typer(
 
 def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Import all commands; yield each that can be run, with the words that call it."""
-    for name, entry in COMMANDS.items():
-        yield from _leaves(name, entry.load(name))
+    for name in COMMANDS:
+        yield from _leaves(name, load(name))
 
 
 def _leaves(name: str, command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -48,7 +48,7 @@ T = TypeVar("T")
 # What to bisect
 FindOption = Annotated[BisectKind, option("Find the change that brought the failure, or the one that fixed it.", metavar=None)]
 MatchOption = Annotated[
-    FailureMatch, option("What counts as the same failure; revisions with another failure are skipped.", metavar=None)
+    FailureMatch, option("Compare failures by this; revisions with another failure are skipped.", metavar=None)
 ]
 MetricOption = Annotated[
     str | None,

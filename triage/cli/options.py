@@ -123,7 +123,7 @@ GitHubOption = Annotated[
 SlowerOption = Annotated[
     str | None,
     option(
-        "For a case that passes but takes longer than on --good: cpu_seconds, run_seconds or run_seconds:FUNCTION.",
+        "Chase a slowdown instead of a failure: cpu_seconds, run_seconds or run_seconds:FUNCTION.",
         "--metric",
         metavar="NAME",
     ),

@@ -42,7 +42,7 @@ def reduce(
     toolchain: Annotated[str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")],
     good: Annotated[str | None, rev_option("Toolchain that must still compile it, to keep a regression.")] = None,
     out: Annotated[Path, option("Folder for the reproducer's folder.", metavar="DIR")] = Path("reproducers"),
-    match: Annotated[FailureMatch, option("What counts as the same failure.", metavar=None)] = FailureMatch.SIGNATURE,
+    match: Annotated[FailureMatch, option("Compare failures by this.", metavar=None)] = FailureMatch.SIGNATURE,
     repeats: Annotated[
         int | None, option("Compiles before a program counts as passing (default: by how often it fails).", least=1)
     ] = None,

@@ -42,21 +42,18 @@ def list_(
 ) -> Exit:
     """List the releases of the package index, the newest last, and show which are installed."""
     releases: list[dict[str, Any]] = []
-    unknown: list[EnvironmentFailure] = []
     with open_runner(context) as runner:
         registry = runner.registry
         for family in families or Families():
             try:
                 refs = registry.releases(family)
             except EnvironmentFailure as error:  # the other families may be on another index, or known already
-                unknown.append(error)
+                print_stderr(f"triage: {error}")
                 continue
             releases += [{**as_json(ref.revision), "family": family, "installed": registry.is_installed(ref)} for ref in refs]
         toolchains = stored(registry.home)
-    if not releases and unknown:
-        raise unknown[0]
-    for failure in unknown:
-        print_stderr(f"triage: {failure}")
+    if not releases:
+        return Exit.ENVIRONMENT
     size = sum(toolchain.bytes for toolchain in toolchains)
     rows = [(one["family"], one["name"], Span("yes", "good") if one["installed"] else "") for one in releases]
     count = Paragraph(f"{len(toolchains)} installed, {size / _GIB:.1f} GiB")
@@ -96,7 +93,7 @@ def install(
 @command
 def info(
     context: AppContext,
-    rev: Annotated[str, argument("REV", "The toolchain.")] = "installed",
+    rev: Annotated[str, argument("REV", "Revision, such as `3.4.0` or `triton:3.2.0`.")] = "installed",
     output: FormatOption = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
