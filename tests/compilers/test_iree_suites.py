@@ -65,7 +65,7 @@ def test_an_operation_has_the_flags_of_the_config_and_its_own_values(suite: Path
 def test_a_test_of_a_model_names_what_it_downloads_and_its_limits(suite: Path) -> None:
     [case] = cases(suite, suite / "tests").values()
     assert (case.name, case.recipe, case.target.backend) == ("tests/time", "benchmark", "llvm-cpu")
-    assert case.goldens == (("run_ms", pytest.approx(165.0)),)
+    assert case.thresholds == (("run_ms", pytest.approx(165.0)),)
     assert [artifact.source for artifact in case.artifacts] == ["https://example.com/a/model.mlir"]
     assert case.run
     assert case.run.measured
@@ -92,7 +92,7 @@ def test_a_benchmark_compiles_the_program_of_its_quality_test(suite: Path) -> No
     names = [str(artifact.source).rpartition("/")[2] for artifact in compared.run.artifacts]
     assert names == ["in.bin", "out.npy", "real.irpa"]
     assert compared.run.parameters == measured.run.parameters == (("model", compared.run.artifacts[2].path),)
-    assert measured.goldens == (("run_ms", 15.0), ("dispatches", 7.0))
+    assert measured.thresholds == (("run_ms", 15.0), ("dispatches", 7.0))
     assert measured.benchmarks[0].flags == ("--device_allocator=caching",)
 
 

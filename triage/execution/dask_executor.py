@@ -142,7 +142,7 @@ class DaskCluster:
         return sum(self.client.nthreads().values())
 
     def make(self, task: Task, stop: StopSignal) -> list[Record] | Untestable | None:
-        """Make a task on a worker, on another one if it fails there; None for one that only the client can make.
+        """Make a task on a worker, on another one if it fails there. Return None if only the client can make it.
 
         Raises:
             EnvironmentFailure: the scheduler is gone.
@@ -221,7 +221,7 @@ class DaskCluster:
         return self.client.submit(bytes, content, key=f"triage-file-{file_sha256(path)}")
 
     def _packed(self, task: Task) -> Parcel | None:
-        """Return a task as data; None for one that only this machine can make."""
+        """Return a task as data, unless only this machine can make it."""
         case, run = task.case, task.case.run
         rev = self._rev_of(task)
         if rev is None or (run and (run.measured or run.reference or run.libraries)):
@@ -246,7 +246,7 @@ class DaskCluster:
         return Parcel(case, rev, task.toolchain.identity, task.key, options, small)
 
     def _rev_of(self, task: Task) -> str | None:
-        """Return how another machine names a toolchain; None for one that only this machine can obtain, such as a build."""
+        """Return how another machine names a toolchain, unless only this machine can obtain it."""
         ref = self._engine.registry.ref_of(task.toolchain)
         if ref is None:
             return None

@@ -36,7 +36,7 @@ from triage.toolchains.home import Workspace, open_home
 from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
-_FOOTPRINT = "footprint 1"  # increase the number when the IR is read in another way
+_RESOURCES = "footprint 1"  # increase the number when the IR is read in another way
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
 _QUEUED = 256  # jobs that are sent to a cluster at once
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
@@ -140,7 +140,7 @@ class Engine:
             return reason_of(task)
         return self.maker.compile(replace(task, invocation=alter(task.invocation)), on_stderr=on_stderr, on_output=on_output)
 
-    def footprint(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
+    def resource_metrics(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
         """Return the resource metrics of a compiled case on its target, such as shared memory, as the IR of one more compile
         shows them. Empty when the family's IR does not show them or that compile fails.
         """
@@ -148,7 +148,7 @@ class Engine:
         phase = ir.footprint_phase(toolchain, case.phase) if ir else None
         if isinstance(task, Probe) or ir is None or phase is None:
             return {}
-        task = replace(task, variant=_FOOTPRINT)
+        task = replace(task, variant=_RESOURCES)
         if known := self.cache.find(task.key):
             return known.metrics
         numbers: dict[str, float] = {}
@@ -256,8 +256,8 @@ class Engine:
         try:
             task = self.planner.plan(replace(case, run=None) if is_run_again else case, toolchain)
             probe = self.maker.run(task, fresh=job.fresh, here=job.here or threshold is not None)
-            if job.footprint and isinstance(probe.outcome, Compiled):
-                metrics = {**probe.measured.metrics, **self.footprint(case, toolchain)}
+            if job.resources and isinstance(probe.outcome, Compiled):
+                metrics = {**probe.measured.metrics, **self.resource_metrics(case, toolchain)}
                 probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
             if isinstance(threshold, MetricThreshold):
                 return threshold.read(probe, lambda: self.probe_on(case, toolchain, fresh=True, here=True))
@@ -295,14 +295,8 @@ def open_engine(
 ) -> Iterator[Engine]:
     """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the result cache is closed.
 
-    Args:
-        cases: Those to compile; their recipes may describe further compiler families.
-        jobs: See `Engine`.
-        fresh: Ignore all results that are cached now.
-        progress: Shows how far the work is.
-        warn: Receives what the user must know.
-        shared: The URL of results that machines share.
-        trusted: Results of other machines count as own ones.
+    `cases` are those to compile: their recipes may describe further compiler families. `shared` is the URL of results that
+    machines share. The other options are those of `Engine` and `ResultCache`.
     """
     stop, home, families, store = threading.Event(), open_home(), Families(cases), None
     if shared:

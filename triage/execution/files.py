@@ -48,7 +48,7 @@ class KeptFiles:
 
 
 def verified(target: Path) -> str | None:
-    """Return the digest of a kept file or folder; None when it is missing or damaged."""
+    """Return the digest of a kept file or folder, if it is there and intact."""
     try:
         digest = _digest(target)
         return digest if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode() else None

@@ -157,7 +157,7 @@ def _without_machine(rules: RuleSet) -> RuleSet:
 
 
 def machine_problem(execution: Execution) -> Untestable | None:
-    """Return the problem of the machine that made a run fail, which says nothing about the compiler; None without one."""
+    """Return the problem of the machine that made a run fail, which says nothing about the compiler, if there is one."""
     head = execution.stderr.head
     if execution.ending is Ending.NOT_STARTED:
         return Untestable(Cause.TOOLCHAIN, head.strip() or "the compiler could not be started")
@@ -269,9 +269,9 @@ RUN_MS = "run_ms"  # the metric of a run that is measured
 DISPATCHES = "dispatches"
 
 
-def judge_goldens(case: Case, metrics: Mapping[str, float], stage: Stage) -> Failed | Untestable | None:
-    """Return the first number of a stage that is above its golden value, or that is not known; None when all are right."""
-    for name, largest in case.goldens:
+def judge_thresholds(case: Case, metrics: Mapping[str, float], stage: Stage) -> Failed | Untestable | None:
+    """Return the first number of a stage that is above its threshold or not known."""
+    for name, largest in case.thresholds:
         if (name == RUN_MS) != (stage is Stage.BENCHMARK):
             continue
         if name not in metrics:
@@ -311,7 +311,7 @@ class Metric:
     CPU_SECONDS: ClassVar[Metric]
     PEAK_RSS_MB: ClassVar[Metric]
     ARTIFACT_BYTES: ClassVar[Metric]
-    RUN_SECONDS: ClassVar[Metric]  # measured in turn with both ends of a bisect
+    RUN_SECONDS: ClassVar[Metric]  # measured in turn with the good and the bad compiler of a bisect
 
     def __str__(self) -> str:
         return self.name
@@ -358,7 +358,7 @@ class MetricThreshold:
 
 
 def value_of(probe: Probe, metric: Metric) -> float | None:
-    """Return what is compared of the number; None when the case did not compile or it was not measured."""
+    """Return what is compared of the number, if the case compiled and it was measured."""
     if not isinstance(probe.outcome, Compiled):
         return None
     own = {Metric.CPU_SECONDS.name: probe.measured.cpu_seconds, Metric.PEAK_RSS_MB.name: probe.measured.peak_rss_mb}

@@ -72,7 +72,7 @@ class Maker:
     """The lock of measured runs: no process that uses this home measures anything else meanwhile."""
     capacity: Capacity
     elsewhere: Callable[[Task, StopSignal], list[Record] | Untestable | None] | None = None
-    """Makes a task on another machine; returns None for one that only this machine can make."""
+    """Makes a task on another machine, unless only this machine can."""
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
     def known(self, task: Task | Probe) -> Probe | None:
@@ -136,13 +136,27 @@ class Maker:
             if on_output:
                 on_output(module)
 
-        if task.naming is None:
-            compiled = self._until_sure(task, either, use)
+        scanner, reporting, rules = PassScanner(), task.with_pass_reporting(), rules_of(task.case)
+        failing_pass, disagreements = None, 0
+        if task.naming is Naming.AT_ONCE and reporting != task:
+            execution = self.compile(reporting, either, on_stderr=scanner.feed, on_output=use)
+            failing_pass = scanner.finish() or NO_PASS
+        elif task.naming is not None:
+            execution = self.compile(task, either, on_output=use)
         else:
-            scanner, reporting = PassScanner(), task.with_pass_reporting() if task.naming is Naming.AT_ONCE else task
-            execution = self.compile(reporting, either, on_stderr=scanner.feed if reporting != task else None, on_output=use)
-            compiled = task.record(task.key, execution, None if reporting == task else scanner.finish() or NO_PASS)
-        return [compiled, *(task.record(task.run_key or "", ran[-1][0], disagreements=ran[-1][1]) for _ in ran[-1:])]
+            same, disagreements = agreeing_runs(
+                lambda: self.compile(task, either, on_output=use),
+                lambda execution: execution.ending not in _REPEATED,
+                lambda execution: result_of(execution, task.case),
+            )
+            execution = same[0]
+            if execution.ending is Ending.SIGNALLED:
+                execution = self._steady_crash(task, same, either)
+            elif needs_pass(execution, rules) and reporting != task:
+                self.compile(reporting, either, on_stderr=scanner.feed)
+                failing_pass = scanner.finish() or NO_PASS
+        compiled = task.record(task.key, execution, failing_pass, disagreements)
+        return [compiled, *(task.record(task.run_key or "", found, disagreements=others) for found, others in ran[-1:])]
 
     def compile(
         self,
@@ -171,21 +185,6 @@ class Maker:
             place = f"{task.case.name} on {task.toolchain.revision.name}"
             self.warn(f"{place}: metrics that are not finite numbers: {names}; ignored")
         return replace(execution, output_bytes=size, phase=facts.phase, metrics={**facts.metrics, **dispatches})
-
-    def _until_sure(self, task: Task, stop: StopSignal, use: Callable[[Path], object]) -> Record:
-        same, disagreements = agreeing_runs(
-            lambda: self.compile(task, stop, on_output=use),
-            lambda execution: execution.ending not in _REPEATED,
-            lambda execution: result_of(execution, task.case),
-        )
-        chosen, failing_pass, rules = same[0], None, rules_of(task.case)
-        if chosen.ending is Ending.SIGNALLED:
-            chosen = self._steady_crash(task, same, stop)
-        elif needs_pass(chosen, rules) and (reporting := task.with_pass_reporting()) != task:
-            scanner = PassScanner()
-            self.compile(reporting, stop, on_stderr=scanner.feed)
-            failing_pass = scanner.finish() or NO_PASS
-        return task.record(task.key, chosen, failing_pass, disagreements)
 
     def _steady_crash(self, task: Task, runs: Sequence[Execution], stop: StopSignal) -> Execution:
         """Return the crash that identifies the failure. Threads that crash at different places print different stacks; then

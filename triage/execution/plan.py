@@ -85,7 +85,7 @@ class Planner:
     def _library(self, case: Case, library: Library, toolchain: Toolchain) -> Prepared | Untestable | Failed:
         """Return the compiled file of a library, compiled once for each content, or why there is none."""
         plain = replace(
-            case, input=library.input, flags=library.flags, artifacts=library.artifacts, run=None, goldens=(), benchmarks=()
+            case, input=library.input, flags=library.flags, artifacts=library.artifacts, run=None, thresholds=(), benchmarks=()
         )
         task = self.plan(plain, toolchain)
         if isinstance(task, Probe):
@@ -137,7 +137,7 @@ class Planner:
         """Return the task that computes the results of a reference, or why there is none."""
         assert case.run is not None
         flags = case.flags if reference.flags is None else tuple(map(Flag, reference.flags))
-        plain = replace(case, flags=flags, goldens=(), run=replace(case.run, reference=None, expected=()))
+        plain = replace(case, flags=flags, thresholds=(), run=replace(case.run, reference=None, expected=()))
         if reference.toolchain is not None:
             try:
                 toolchain = self.registry.obtain(self.registry.resolve(reference.toolchain, case.compiler))
@@ -179,7 +179,6 @@ def not_imported(failed: Failed) -> Untestable:
 
 
 def _reference_problem(probe: Probe | None) -> str | None:
-    """Return why a reference has no results; None when it has, or is not known."""
     if probe is None:
         return None
     match probe.outcome:

@@ -152,8 +152,8 @@ class RunTask:
 
     def _is_slow(self, execution: Execution) -> bool:
         """Return whether a measured run took longer than its threshold, perhaps because the machine is busy."""
-        golden = dict(self.case.goldens).get(RUN_MS)
-        return golden is not None and min(self._milliseconds(execution), default=0.0) > golden
+        threshold = dict(self.case.thresholds).get(RUN_MS)
+        return threshold is not None and min(self._milliseconds(execution), default=0.0) > threshold
 
     def _differences(self, files: Sequence[Path]) -> dict[str, float]:
         """Return numbers on the first wrong result; empty when results cannot be compared."""

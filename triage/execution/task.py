@@ -19,7 +19,7 @@ from triage.compilers.invocation import Invocation
 from triage.execution.cache import Record
 from triage.execution.environment import settings
 from triage.execution.files import Prepared
-from triage.execution.judge import DISPATCHES, judge, judge_goldens, judge_run, rules_of
+from triage.execution.judge import DISPATCHES, judge, judge_run, judge_thresholds, rules_of
 from triage.execution.run_task import RunTask
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Execution, Limits, Stage
@@ -36,7 +36,7 @@ class ProbeJob:
     ref: ToolchainRef
     fresh: bool = False
     """Ignore the result cache."""
-    footprint: bool = False
+    resources: bool = False
     """Compile a case that compiles once more, to read resource metrics from its IR."""
     here: bool = False
     """Do not use a cluster, because times are compared."""
@@ -68,7 +68,7 @@ class Task:
 
     @property
     def counts_dispatches(self) -> bool:
-        return any(name == DISPATCHES for name, _ in self.case.goldens)
+        return any(name == DISPATCHES for name, _ in self.case.thresholds)
 
     @property
     def key(self) -> str:
@@ -130,13 +130,13 @@ class Task:
         return Record(key, self.case.name, self.toolchain.revision.name, portable, failing_pass, disagreements)
 
     def probe(self, compiled: Record | None, ran: Record | None = None, *, cached: bool) -> Probe | None:
-        """Judge the records of the compile and the run; None if one is missing."""
+        """Judge the records of the compile and the run, if they are all there."""
         if compiled is None:
             return None
         execution, metrics, foreign, rules = compiled.execution, compiled.metrics, bool(compiled.origin), rules_of(self.case)
         outcome: Outcome = judge(execution, rules, compiled.failing_pass, flaky=compiled.disagreements > 0)
         if isinstance(outcome, Compiled):
-            outcome = judge_goldens(self.case, metrics, Stage.COMPILE) or outcome
+            outcome = judge_thresholds(self.case, metrics, Stage.COMPILE) or outcome
         if isinstance(outcome, Compiled) and isinstance(self.run, Untestable | Failed):
             outcome = self.run
         elif isinstance(outcome, Compiled) and isinstance(self.run, RunTask):
@@ -144,7 +144,7 @@ class Task:
                 return None
             outcome = judge_run(ran.execution, rules, self.run.runner, ran.metrics, flaky=ran.disagreements > 0)
             if isinstance(outcome, Compiled):
-                outcome = judge_goldens(self.case, ran.metrics, Stage.BENCHMARK) or outcome
+                outcome = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
             metrics, foreign = {**metrics, **ran.metrics}, foreign or bool(ran.origin)
         measured = Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics)
         revision, version = self.toolchain.revision, self.toolchain.version

@@ -159,4 +159,4 @@ class Case:
     env: tuple[tuple[str, str | None], ...] = ()  # besides the usual variables; None passes on this program's value
     benchmarks: tuple[RunSpec, ...] = ()  # functions whose run time is measured
     artifacts: tuple[Artifact, ...] = ()  # files to obtain before the compile
-    goldens: tuple[tuple[str, float], ...] = ()  # largest accepted value by metric
+    thresholds: tuple[tuple[str, float], ...] = ()  # largest accepted value by metric

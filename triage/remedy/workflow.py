@@ -161,9 +161,9 @@ def _checked(
     """
     chosen, rest = remedies[:_MAX_CHECKED], remedies[_MAX_CHECKED:]
     cases = [remedy.change.applied(request.case) for remedy in chosen]
-    jobs = [ProbeJob(case, request.bad, footprint=True) for case in cases]
+    jobs = [ProbeJob(case, request.bad, resources=True) for case in cases]
     for ref in others if chosen else ():
-        jobs += [ProbeJob(case, ref, footprint=ref is others[0]) for case in (request.case, *cases)]
+        jobs += [ProbeJob(case, ref, resources=ref is others[0]) for case in (request.case, *cases)]
     probes = {(id(probe.case), probe.revision.name): probe for probe in runner.probe_all(jobs, "cost and other compilers")}
     right = {id(case) for case in cases}
     if request.untimed is not None:  # a time counts only of a program that computes what it must

@@ -151,7 +151,7 @@ def _case(file: SuiteFile, config: SuiteConfig, test: str, program: Path, values
         expect=expected_at(*(stage for key, stage in _STAGES if test in getattr(config, key))),
         run=None if test in config.skip_run_tests else run,
         benchmarks=(run,) if run.measured else (),
-        goldens=() if golden is None else (("run_ms", config.tolerance_factor * golden),),
+        thresholds=() if golden is None else (("run_ms", config.tolerance_factor * golden),),
     )
 
 

@@ -211,7 +211,7 @@ def _values(file: SuiteFile, key: str, values: Sequence[_Value]) -> list[str]:
 
 
 def _golden(case: Case, **limits: float | None) -> Case:
-    return replace(case, goldens=tuple((name, limit) for name, limit in limits.items() if limit is not None))
+    return replace(case, thresholds=tuple((name, limit) for name, limit in limits.items() if limit is not None))
 
 
 def _measured(case: Case, run: RunSpec) -> Case:
