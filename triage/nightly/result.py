@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from hashlib import blake2b
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,7 +20,7 @@ from triage.model.outcome import FAILING, PASSING, Cause, Failure, Status
 from triage.model.revision import Revision
 from triage.remedy.result import Remedy
 
-SCHEMA = 4  # of the JSON
+SCHEMA: Final = 4  # of the JSON
 
 
 class CaseChangeKind(StrEnum):
@@ -240,7 +239,7 @@ class Night:
         *("partial", "slower", "stages", "suites"),
     )
 
-    schema: int
+    schema: Literal[4]
     toolchain: Revision
     baseline: Revision
     compiler: str | None = None
@@ -377,13 +376,13 @@ def parse_night(document: str | bytes, name: str) -> Night:
         BadInput: It is not a night, or another version of triage wrote it.
     """
     try:
-        night = _adapter().validate_json(document)
-    except (ValidationError, RecursionError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": "it is nested too deeply"}
-        where = ".".join(map(str, first["loc"]))
-        if (found := re.search(r'"schema": ?(\d{1,9})\b', str(document[:200_000]))) and int(found[1]) != SCHEMA:
-            raise BadInput(f"{name} has schema {found[1]} and this version reads {SCHEMA}: run the nightly again") from error
-        raise BadInput(f"{name} is not the JSON of a nightly: {where}{': ' if where else ''}{first['msg']}") from error
-    if night.schema != SCHEMA:
-        raise BadInput(f"{name} has schema {night.schema} and this version reads {SCHEMA}: run the nightly again")
-    return night
+        return _adapter().validate_json(document)
+    except RecursionError as error:
+        raise BadInput(f"{name} is not the JSON of a nightly: it is nested too deeply") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "literal_error" and first["loc"] == ("schema",):
+            found = str(first["input"])[:20]
+            raise BadInput(f"{name} has schema {found} and this version reads {SCHEMA}: run the nightly again") from error
+        where = "".join(f"{part}: " for part in first["loc"])
+        raise BadInput(f"{name} is not the JSON of a nightly: {where}{first['msg']}") from error
