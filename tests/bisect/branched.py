@@ -23,7 +23,7 @@ from triage.model.revision import Revision, Toolchain
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.base import Offer, Source
+from triage.toolchains.sources.base import Build, Source
 
 PROJECT = 'name: letters\ncompiler: iree\ndistribution: letters\nreleases: {tags: ["v{version}", "letters-{version}"]}\n'
 
@@ -37,9 +37,9 @@ class EverySource:
         self.missing = set(missing)
         self.seconds = seconds
 
-    def offers(self, timeline: Timeline, indices: range) -> list[Offer]:
+    def builds(self, timeline: Timeline, indices: range) -> list[Build]:
         return [
-            Offer(
+            Build(
                 self.name,
                 timeline.commits[index].revision,
                 CommitPosition(index, timeline.commits[index].sha),
@@ -50,7 +50,7 @@ class EverySource:
             for index in indices
         ]
 
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:
+    def obtain(self, build: Build, package: str | None = None) -> Path:
         raise AssertionError("no compiler is needed")
 
 

@@ -22,7 +22,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Untestable
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.sources.base import Offer, Source
+from triage.toolchains.sources.base import Build, Source
 from triage.toolchains.sources.project import Project
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
@@ -220,8 +220,8 @@ def commit_range(
             Candidate(
                 replace(revision, name=end.revision.name) if end else revision,
                 ref,
-                group.offers[0].seconds if group.offers else 0.0,
-                None if end or group.offers else group.untestable,
+                group.builds[0].seconds if group.builds else 0.0,
+                None if end or group.builds else group.untestable,
                 commit_change(changed, links),
                 is_undone,
                 tuple(commit.sha for commit in group.commits),
@@ -230,9 +230,9 @@ def commit_range(
         commits.append(changed)
     searched = {commit.sha for group in both for commit in group.commits}
     left_out = [
-        UntestableRevision(offer.revision, f"{commit[:_SHORT_SHA]} is on a branch that is not searched")
-        for offer in (offer for group in both for offer in group.branched)
-        if (commit := offer.revision.commit) and commit not in searched
+        UntestableRevision(build.revision, f"{commit[:_SHORT_SHA]} is on a branch that is not searched")
+        for build in (build for group in both for build in group.branched)
+        if (commit := build.revision.commit) and commit not in searched
     ]
     return CommitCandidates(
         tuple(candidates),
@@ -241,14 +241,14 @@ def commit_range(
         timeline=timeline,
         project=project,
         commits=tuple(commits),
-        cost=_cost([group.offers[0] for group in both[1:-1] if group.offers], len(both) - 1),
+        cost=_cost([group.builds[0] for group in both[1:-1] if group.builds], len(both) - 1),
     )
 
 
-def _cost(cheapest: Sequence[Offer], commits: int) -> SearchCost:
+def _cost(cheapest: Sequence[Build], commits: int) -> SearchCost:
     """Return about what a search takes: first the compilers that are downloaded, then the commits between two of them."""
-    builds = [offer.seconds for offer in cheapest if offer.seconds and _is_made(offer)]
-    downloads = [offer.seconds for offer in cheapest if offer.seconds and not _is_made(offer)]
+    builds = [build.seconds for build in cheapest if build.seconds and _is_made(build)]
+    downloads = [build.seconds for build in cheapest if build.seconds and not _is_made(build)]
     ready = len(cheapest) - len(builds) - len(downloads)
     left = len(builds) / (ready + len(downloads) + 1)
     counts = [math.ceil(math.log2(1 + many)) for many in (left, len(downloads) / (ready + 1))]
@@ -272,22 +272,22 @@ class _Group:
     """A commit, those after it that cannot change the compiler, and the compilers of any of them."""
 
     commits: Sequence[Commit]
-    offers: Sequence[Offer]
+    builds: Sequence[Build]
     """The cheapest first."""
     untestable: str
     """Why there is none."""
-    branched: Sequence[Offer]
+    branched: Sequence[Build]
 
 
 def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], project: Project) -> list[_Group]:
-    offers: list[Offer] = []
+    builds: list[Build] = []
     failures: list[EnvironmentFailure] = []
     for source in sources:
         try:
-            offers += source.offers(timeline, indices)
+            builds += source.builds(timeline, indices)
         except EnvironmentFailure as error:
             failures.append(error)
-    if failures and not offers:
+    if failures and not builds:
         raise failures[0]
     commits = timeline.with_files(indices)
     roots = [0]
@@ -299,36 +299,36 @@ def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], proje
     groups = []
     for start, end in pairwise([*roots, len(commits)]):
         first = indices.start + start
-        near = [offer for offer in offers if first <= offer.position.index < indices.start + end]
+        near = [build for build in builds if first <= build.position.index < indices.start + end]
         # A compiler of a branch has more changes than the commit where the branch left the line: it proves nothing about it.
         # A compiler that is made on request is made for the first commit only.
         exact = [
-            offer
-            for offer in near
-            if offer.position.exact and (offer.position.index == first or not offer.seconds or not _is_made(offer))
+            build
+            for build in near
+            if build.position.exact and (build.position.index == first or not build.seconds or not _is_made(build))
         ]
         usable = sorted(
-            (offer for offer in exact if offer.untestable is None), key=lambda offer: (offer.seconds, offer.position.index)
+            (build for build in exact if build.untestable is None), key=lambda build: (build.seconds, build.position.index)
         )
-        why = next((offer.untestable for offer in exact if offer.untestable), _NO_COMPILER)
-        groups.append(_Group(commits[start:end], usable, why, [offer for offer in near if not offer.position.exact]))
+        why = next((build.untestable for build in exact if build.untestable), _NO_COMPILER)
+        groups.append(_Group(commits[start:end], usable, why, [build for build in near if not build.position.exact]))
     return groups
 
 
-def _is_made(offer: Offer) -> bool:
+def _is_made(build: Build) -> bool:
     """Return whether a compiler is made on request: its item is its commit."""
-    return offer.item == offer.revision.commit
+    return build.item == build.revision.commit
 
 
 class _Obtain:
-    """Obtains the compiler of a commit: the cheapest offer that works. Named a package, it obtains that of the same offer."""
+    """Obtains the compiler of a commit: the cheapest build that works. Named a package, it obtains that of the same build."""
 
     def __init__(
         self, group: _Group, sources: Iterable[Source], reported: Callable[[Path], str | None], brought: list[str]
     ) -> None:
         self.group, self.reported, self.brought = group, reported, brought
         self.sources = {source.name: source for source in sources}
-        self.used: Offer | None = None
+        self.used: Build | None = None
 
     def __call__(self, package: str | None = None) -> Path:
         """Return the folder.
@@ -338,27 +338,27 @@ class _Obtain:
         """
         if package and self.used:
             return self.sources[self.used.source].obtain(self.used, package)
-        offers = () if package else self.group.offers
+        builds = () if package else self.group.builds
         reasons: list[str] = []
-        for offer in offers:
+        for build in builds:
             try:
-                root = self.sources[offer.source].obtain(offer)
-                self._check(offer, root)
+                root = self.sources[build.source].obtain(build)
+                self._check(build, root)
             except Unobtainable as error:
-                reasons.append(f"{offer.source}: {error}")
+                reasons.append(f"{build.source}: {error}")
                 continue
-            self.used = offer
-            if offer.seconds:
-                self.brought.append(offer.source)
+            self.used = build
+            if build.seconds:
+                self.brought.append(build.source)
             return root
         raise Unobtainable("; ".join(reasons) or self.group.untestable)
 
-    def _check(self, offer: Offer, root: Path) -> None:
+    def _check(self, build: Build, root: Path) -> None:
         """Raise Unobtainable if a published compiler reports another commit: its tag was moved, or it names the wrong one.
 
         A compiler that is built on request may report the commit at which its build folder was configured.
         """
-        reported = None if _is_made(offer) else self.reported(root)
+        reported = None if _is_made(build) else self.reported(root)
         if reported and not any(commit.sha.startswith(reported) for commit in self.group.commits):
-            name, expected = offer.revision.name[:40], self.group.commits[0].sha[:_SHORT_SHA]
+            name, expected = build.revision.name[:40], self.group.commits[0].sha[:_SHORT_SHA]
             raise Unobtainable(f"{name} reports that it was built from {reported[:_SHORT_SHA]}, not from {expected}")

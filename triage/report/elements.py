@@ -114,7 +114,7 @@ def failure_blocks(failure: Failure, source: Path | None = None, compiler: str |
 
 
 def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
-    """Return the source line that the location names with a caret below its column; None when it is not available."""
+    """Return the source line that the location names with a caret below its column, if it is available."""
     location = re.fullmatch(r"(.*):(\d{1,9}):(\d{1,9})", failure.location or "")
     if location is None:
         return None
@@ -164,7 +164,7 @@ def compiler_title(compiler: str | None) -> str:
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:
-    """Return the page with the commits between two revisions of a compiler; None where they are not public ones."""
+    """Return the page with the commits between two revisions of a compiler, if they are public."""
     family = Families().get(compiler or "")
     form = family.issue_form if family else None
     if form is None or not form.repository:

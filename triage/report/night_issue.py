@@ -34,7 +34,7 @@ def issue_markdown(cluster: FailureCluster, night: Night, *, with_title: bool = 
 
 
 def issue_body(change: IssueChange, night: Night) -> str | None:
-    """Return the Markdown of a new issue or of a comment; None where a change needs none."""
+    """Return the Markdown of a new issue or of a comment, if the change needs one."""
     toolchain = revision_text(night.toolchain)
     match change.cause:
         case ActionCause.NEW:

@@ -160,7 +160,7 @@ def _short(value: float) -> float | int | None:
 
 
 def timestamp(at: str) -> float:
-    """Return the seconds since the epoch; 0 for a text that is no time, which the report of another program may have."""
+    """Return the seconds since the epoch, or 0 for a text that is not a time."""
     try:
         return datetime.fromisoformat(at).timestamp()
     except ValueError:

@@ -52,30 +52,30 @@ def test_unobtainable_artifacts_are_listed_with_the_reason(
     add(github, timeline, 3, wheel, days_left=-0.01)  # not yet swept, but over
     add(github, timeline, 4, wheel, branch="users/somebody")
     add(github, timeline, 5, wheel, fork=True)
-    offers = source(workspace).offers(timeline, range(1, 9))
-    assert [(one.position.index, one.untestable and one.untestable[:-10]) for one in offers] == [
+    builds = source(workspace).builds(timeline, range(1, 9))
+    assert [(one.position.index, one.untestable and one.untestable[:-10]) for one in builds] == [
         (1, None),
         (2, f"its {ARTIFACT} expired on "),
         (3, f"its {ARTIFACT} expired on "),
     ]
-    assert offers[0].revision.commit == timeline.commits[1].sha
-    assert offers[0].seconds == 25
+    assert builds[0].revision.commit == timeline.commits[1].sha
+    assert builds[0].seconds == 25
     with pytest.raises(Unobtainable, match="expired"):
-        source(workspace).obtain(offers[1])
+        source(workspace).obtain(builds[1])
 
 
 def test_an_artifact_is_obtained_once(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes) -> None:
     add(github, timeline, 1, wheel)
     mine = source(workspace)
-    [offer] = mine.offers(timeline, range(1, 2))
-    folder = mine.obtain(offer)
+    [build] = mine.builds(timeline, range(1, 2))
+    folder = mine.obtain(build)
     assert (folder / PROGRAM).read_bytes() == b"\x7fELF compiler"
     assert is_intact(folder)
-    assert source(workspace).obtain(offer) == folder
+    assert source(workspace).obtain(build) == folder
     assert github.asked["zip"] == 1
     # That it is here is enough, whatever the server says of it by now.
     github.artifacts[0]["expired"] = True
-    [again] = source(workspace).offers(timeline, range(1, 2))
+    [again] = source(workspace).builds(timeline, range(1, 2))
     assert (again.seconds, again.untestable) == (0, None)
 
 
@@ -88,7 +88,7 @@ def test_pages_are_read_until_artifacts_are_older_than_the_range(
         add(github, timeline, index, wheel)
     for number in range(150):
         github.add(f"{number:040x}", "2025-06-09T00:00:00Z")
-    assert len(source(workspace).offers(timeline, range(5, 8))) == 3
+    assert len(source(workspace).builds(timeline, range(5, 8))) == 3
     assert github.asked["artifacts"] == 2
 
 
@@ -106,9 +106,9 @@ def test_a_damaged_archive_is_unobtainable(
 ) -> None:
     add(github, timeline, 1, data)
     mine = source(workspace)
-    [offer] = mine.offers(timeline, range(1, 2))
+    [build] = mine.builds(timeline, range(1, 2))
     with pytest.raises(Unobtainable, match=message):
-        mine.obtain(offer)
+        mine.obtain(build)
     assert not [path for path in workspace.toolchains.iterdir() if not path.name.endswith(".lock")]
 
 
@@ -117,7 +117,7 @@ def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
 ) -> None:
     add(github, timeline, 1, wheel)
     github.refusals = [(429, {"Retry-After": "1"}), (502, {})]
-    assert len(source(workspace).offers(timeline, range(1, 2))) == 1
+    assert len(source(workspace).builds(timeline, range(1, 2))) == 1
     github.refusals = [(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 1800)})]
     with pytest.raises(EnvironmentFailure, match=r"403 Forbidden: refused; the limit ends on 20\d\d-"):
-        source(workspace).offers(timeline, range(1, 2))
+        source(workspace).builds(timeline, range(1, 2))

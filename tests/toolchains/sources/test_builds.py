@@ -15,7 +15,7 @@ from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
 from triage.toolchains.home import Workspace
 from triage.toolchains.install import is_intact, stored
-from triage.toolchains.sources.base import Offer
+from triage.toolchains.sources.base import Build
 from triage.toolchains.sources.commands import BuildSection, SourceBuilds
 
 STEPS = ('test "$(cat number)" -ne 4 && cp number "$TRIAGE_BUILD/object"', 'mv "$TRIAGE_BUILD/object" "$TRIAGE_OUT/number"')
@@ -45,8 +45,8 @@ def source(workspace: Workspace, timeline: Timeline, steps: BuildSection | None 
     return SourceBuilds(workspace, timeline.repository, "tiny", steps or steps_of(*STEPS))
 
 
-def offer(mine: SourceBuilds, timeline: Timeline, index: int) -> Offer:
-    [one] = mine.offers(timeline, range(index, index + 1))
+def build(mine: SourceBuilds, timeline: Timeline, index: int) -> Build:
+    [one] = mine.builds(timeline, range(index, index + 1))
     return one
 
 
@@ -67,34 +67,34 @@ def sleeping(seconds: str) -> list[int]:
 def test_commits_are_built_in_one_folder(compiled: History, timeline: Timeline, workspace: Workspace) -> None:
     status = compiled.git("status", "--porcelain", "--branch")
     mine = source(workspace, timeline)
-    assert offer(mine, timeline, 9).seconds == 3600
-    folders = {index: mine.obtain(offer(mine, timeline, index)) for index in (9, 8, 3)}
+    assert build(mine, timeline, 9).seconds == 3600
+    folders = {index: mine.obtain(build(mine, timeline, index)) for index in (9, 8, 3)}
     assert {index: printed(folder) for index, folder in folders.items()} == {9: 9, 8: 8, 3: 3}
     assert all(is_intact(folder) for folder in folders.values())
     assert {one.folder for one in stored(workspace.home)} == set(folders.values())
     assert len(builders(workspace)) == 1
     assert compiled.git("status", "--porcelain", "--branch") == status
     logs = {path: path.read_bytes() for path in (workspace.home / "logs").iterdir()}
-    assert mine.obtain(offer(mine, timeline, 9)) == folders[9]
+    assert mine.obtain(build(mine, timeline, 9)) == folders[9]
     assert {path: path.read_bytes() for path in (workspace.home / "logs").iterdir()} == logs  # nothing was built
-    assert offer(mine, timeline, 9).seconds == 0
-    assert 0 < offer(mine, timeline, 5).seconds < 60  # learnt
+    assert build(mine, timeline, 9).seconds == 0
+    assert 0 < build(mine, timeline, 5).seconds < 60  # learnt
 
 
 def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, workspace: Workspace) -> None:
     mine = source(workspace, timeline, steps_of('touch "$TRIAGE_BUILD/used"', *STEPS))
-    mine.obtain(offer(mine, timeline, BROKEN - 1))
+    mine.obtain(build(mine, timeline, BROKEN - 1))
     with pytest.raises(Unobtainable, match=r"does not build: the exit code of `test .* is 1 \(log: ") as caught:
-        mine.obtain(offer(mine, timeline, BROKEN))
+        mine.obtain(build(mine, timeline, BROKEN))
     assert caught.value.log is not None
     log = caught.value.log.read_text()
     assert log.count("=== failed in a used build folder") == 1
-    known = offer(mine, timeline, BROKEN)
+    known = build(mine, timeline, BROKEN)
     assert "does not build" in (known.untestable or "")
     with pytest.raises(Unobtainable):
         mine.obtain(known)
     assert caught.value.log.read_text() == log  # not built again
-    assert printed(mine.obtain(offer(mine, timeline, BROKEN + 1))) == BROKEN + 1
+    assert printed(mine.obtain(build(mine, timeline, BROKEN + 1))) == BROKEN + 1
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, err
     steps = steps_of(command, timeout=0.4)
     mine = source(workspace, timeline, steps)
     with pytest.raises(error, match=message) as caught:
-        mine.obtain(offer(mine, timeline, 0))
+        mine.obtain(build(mine, timeline, 0))
     # Only what would fail on any machine is remembered.
-    assert (offer(mine, timeline, 0).untestable is not None) == (type(caught.value) is Unobtainable)
+    assert (build(mine, timeline, 0).untestable is not None) == (type(caught.value) is Unobtainable)
     assert not stored(workspace.home)
 
 
@@ -127,7 +127,7 @@ def test_stopping_ends_the_build(timeline: Timeline, workspace: Workspace) -> No
     )
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
-        mine.obtain(offer(mine, timeline, 0))
+        mine.obtain(build(mine, timeline, 0))
     assert not sleeping(LONG)
 
 
@@ -143,7 +143,7 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
         "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"
         "mine = SourceBuilds(Workspace(home), timeline.repository, 'tiny', steps)\n"
-        "mine.obtain(mine.offers(timeline, range(0, 1))[0])\n"
+        "mine.obtain(mine.builds(timeline, range(0, 1))[0])\n"
     )
     words = [sys.executable, "-c", code, str(workspace.home), str(timeline.repository.path), LONG]
     killed = subprocess.Popen(words, cwd=Path(__file__).parents[3])
@@ -153,7 +153,7 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
     killed.kill()
     killed.wait()
     mine = source(workspace, timeline)
-    assert printed(mine.obtain(offer(mine, timeline, 0))) == 0
+    assert printed(mine.obtain(build(mine, timeline, 0))) == 0
     assert not sleeping(LONG)
     assert len(builders(workspace)) == 1
     assert not list((workspace.home / "builders").glob("*/*/build/half"))

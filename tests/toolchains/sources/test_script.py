@@ -9,7 +9,7 @@ from tests.programs import write_program
 from triage.git_history import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Workspace
-from triage.toolchains.sources.base import Offer
+from triage.toolchains.sources.base import Build
 from triage.toolchains.sources.commands import ScriptedToolchains, ScriptSection
 
 
@@ -20,8 +20,8 @@ def timeline(history: History) -> Timeline:
     return Timeline(history.path)
 
 
-def offer(timeline: Timeline, mine: ScriptedToolchains) -> Offer:
-    return mine.offers(timeline, range(1, 2))[0]
+def build(timeline: Timeline, mine: ScriptedToolchains) -> Build:
+    return mine.builds(timeline, range(1, 2))[0]
 
 
 def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace, tmp_path: Path) -> None:
@@ -30,10 +30,10 @@ def test_the_last_line_is_the_toolchain(timeline: Timeline, workspace: Workspace
         '#!/bin/sh\necho chatter\necho >&2 noise\nmkdir -p "tc/$1" && echo "$TRIAGE_COMMIT" > "tc/$1/sha"\necho "tc/$1"\n',
     )
     mine = ScriptedToolchains(workspace, ScriptSection(run="'./fetch it.sh'"), tmp_path)
-    assert offer(timeline, mine).seconds == 120
-    folder = mine.obtain(offer(timeline, mine))
+    assert build(timeline, mine).seconds == 120
+    folder = mine.obtain(build(timeline, mine))
     assert (folder / "sha").read_text().strip() == timeline.commits[1].sha
-    assert offer(timeline, mine).seconds < 10
+    assert build(timeline, mine).seconds < 10
     log = (workspace.home / "logs" / f"command-{timeline.commits[1].sha[:16]}.log").read_text()
     assert "chatter" in log
     assert "noise" in log
@@ -55,7 +55,7 @@ def test_each_way_to_have_no_toolchain(
 ) -> None:
     mine = ScriptedToolchains(workspace, ScriptSection.model_construct(run=command, timeout=0.3, env={}), tmp_path)
     with pytest.raises(error, match=message.replace("folder .*", "folder, which")) as caught:
-        mine.obtain(offer(timeline, mine))
+        mine.obtain(build(timeline, mine))
     assert isinstance(caught.value, Unobtainable) == (error is Unobtainable)
 
 
@@ -63,7 +63,7 @@ def test_a_path_with_other_files_for_another_commit_is_refused(
     timeline: Timeline, workspace: Workspace, tmp_path: Path
 ) -> None:
     mine = ScriptedToolchains(workspace, ScriptSection(run="mkdir -p tc; echo $TRIAGE_COMMIT > tc/sha; echo tc #"), tmp_path)
-    first, second = mine.offers(timeline, range(2))
+    first, second = mine.builds(timeline, range(2))
     mine.obtain(first)
     with pytest.raises(EnvironmentFailure, match="print another path for each commit"):
         mine.obtain(second)

@@ -65,21 +65,21 @@ def page(server: LoopbackIndex) -> str:
     return server.url.replace("/simple/", "/links.html")
 
 
-def brief(offers: object) -> list[tuple[str, int, bool, bool]]:
-    assert isinstance(offers, list)
-    return [(one.item[-2:], one.position.index, one.position.exact, one.revision.commit is not None) for one in offers]
+def brief(builds: object) -> list[tuple[str, int, bool, bool]]:
+    assert isinstance(builds, list)
+    return [(one.item[-2:], one.position.index, one.position.exact, one.revision.commit is not None) for one in builds]
 
 
 def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Wheels, timeline: Timeline) -> None:
-    every = nightlies.offers(timeline, range(5))
+    every = nightlies.builds(timeline, range(5))
     assert brief(every) == [("01", 0, False, True), ("02", 1, True, True), ("03", 1, True, True), ("04", 3, False, False)]
     assert [one.revision.date for one in every] == [f"2025-06-0{day}" for day in (1, 2, 3, 4)]
     assert every[1].revision.subject == "day 1"
-    assert brief(nightlies.offers(timeline, range(1, 3))) == [("02", 1, True, True), ("03", 1, True, True)]
+    assert brief(nightlies.builds(timeline, range(1, 3))) == [("02", 1, True, True), ("03", 1, True, True)]
 
 
 def test_missing_and_damaged_nightlies_are_unobtainable(nightlies: Wheels, timeline: Timeline, server: LoopbackIndex) -> None:
-    gone, damaged = nightlies.offers(timeline, range(1, 3))
+    gone, damaged = nightlies.builds(timeline, range(1, 3))
     wheels = {path.name.split("-")[1]: path for path in (server.folder / "wheels").iterdir()}
     wheels[gone.item].unlink()
     os.truncate(wheels[damaged.item], 200)
@@ -121,7 +121,7 @@ def test_a_nightly_has_its_own_runtime(nightlies: Wheels, timeline: Timeline, se
     for day in ("20250602", "20250603"):
         make_wheel(server.folder / "wheels", f"3.5.0rc{day}", distribution="iree-base-runtime")
     publish(server.folder)
-    _, first, *_, last = nightlies.offers(timeline, range(5))
+    _, first, *_, last = nightlies.builds(timeline, range(5))
     assert nightlies.obtain(first, "iree-base-runtime").name.startswith("iree-base-runtime-3.5.0rc20250602-")
     with pytest.raises(Unobtainable, match=r"no iree-base-runtime 3\.5\.0rc20250604"):
         nightlies.obtain(last, "iree-base-runtime")

@@ -22,7 +22,7 @@ from triage.recipes.mapping import Text
 from triage.toolchains.home import Workspace, disk_errors
 from triage.toolchains.index import Release, newest_wheel
 from triage.toolchains.install import Uv, fill_folder, is_intact
-from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, commit_offer
+from triage.toolchains.sources.base import Build, SourceContext, SourceSection, commit_build
 from triage.toolchains.web import Web, host_of, status_of, unusable
 
 _JSON = "application/vnd.github+json"
@@ -101,7 +101,7 @@ class CommitArtifacts:
     def _url(self) -> str:
         return f"{self.api}/repos/{self.slug}/actions/artifacts"
 
-    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
+    def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return one for each commit that has artifacts. Commits whose artifacts are expired are untestable."""
         if not indices:
             return ()
@@ -111,37 +111,37 @@ class CommitArtifacts:
             if (run := artifact.workflow_run) and run.head_repository_id == run.repository_id:
                 found.setdefault(run.head_sha, []).append(artifact)
         built = ((index, found.get(timeline.commits[index].sha)) for index in indices)
-        return [self._offer(timeline, index, artifacts) for index, artifacts in built if artifacts]
+        return [self._build(timeline, index, artifacts) for index, artifacts in built if artifacts]
 
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:
-        if offer.untestable is not None:
-            raise Unobtainable(offer.untestable)
-        name = f"{self.settings.artifact} of {offer.revision.name[:10]}"
+    def obtain(self, build: Build, package: str | None = None) -> Path:
+        if build.untestable is not None:
+            raise Unobtainable(build.untestable)
+        name = f"{self.settings.artifact} of {build.revision.name[:10]}"
 
         def fill(root: Path, scratch: Path) -> None:
             archive = scratch / "artifact.zip"
-            self._download(offer.item, archive, name)
+            self._download(build.item, archive, name)
             release = self._extract(archive, scratch, name, package)
             archive.unlink()
             requirement = f"{release.distribution} @ {(scratch / release.wheel).as_uri()}"
             Uv(self.workspace, root, scratch).unpack(name, requirement, release.python)
 
-        folder = self._folder(offer.item).name
+        folder = self._folder(build.item).name
         return fill_folder(self.workspace, f"{folder}-{package}" if package else folder, name, fill)
 
     def _folder(self, artifact: str) -> Path:
         return self.workspace.toolchains / f"artifact-{self.slug.replace('/', '-')}-{artifact}"
 
-    def _offer(self, timeline: Timeline, index: int, artifacts: Sequence[WorkflowArtifact]) -> Offer:
-        """Return the offer of the newest artifact that is installed or can be downloaded."""
+    def _build(self, timeline: Timeline, index: int, artifacts: Sequence[WorkflowArtifact]) -> Build:
+        """Return the build of the newest artifact that is installed or can be downloaded."""
         now = datetime.now(UTC)
         for artifact in artifacts:
             is_installed = is_intact(self._folder(str(artifact.id)))
             if is_installed or not (artifact.expired or (artifact.expires_at and artifact.expires_at <= now)):
-                return commit_offer(self.name, timeline, index, 0.0 if is_installed else _SECONDS, str(artifact.id))
+                return commit_build(self.name, timeline, index, 0.0 if is_installed else _SECONDS, str(artifact.id))
         when = artifacts[0].expires_at
         reason = f"its {self.settings.artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
-        return commit_offer(self.name, timeline, index, 0.0, "", reason)
+        return commit_build(self.name, timeline, index, 0.0, "", reason)
 
     def listed(self, since: datetime) -> Iterator[WorkflowArtifact]:
         """Yield the artifacts that were made since a time, the newest first. EnvironmentFailure when they cannot be listed."""

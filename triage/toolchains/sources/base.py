@@ -1,4 +1,4 @@
-"""A source of toolchains: its section of the project file, and the offers that it makes for commits."""
+"""A source of toolchains: its section of the project file, and the builds that it has for commits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from triage.toolchains.home import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Build:
     """One toolchain that a source can provide; plain data, so that another machine can obtain it."""
 
     source: str
@@ -40,12 +40,12 @@ class Source(Protocol):
     @property
     def name(self) -> str: ...
 
-    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
-        """Return the offers for these commits, oldest first; several may be for one commit. EnvironmentFailure when the source
+    def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
+        """Return the builds for these commits, oldest first; several may be for one commit. EnvironmentFailure when the source
         cannot list them.
         """
 
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:
+    def obtain(self, build: Build, package: str | None = None) -> Path:
         """Return the folder of the toolchain, obtained if it is not installed, or of a package that was published with it.
         A source without packages returns the toolchain's folder.
 
@@ -96,10 +96,10 @@ Url = Annotated[Text, Matching("https?://.+", '"{text}" is not an address: write
 Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], OneOrMore]
 
 
-def commit_offer(
+def commit_build(
     source: str, timeline: Timeline, index: int, seconds: float, item: str, untestable: str | None = None
-) -> Offer:
-    """Return an offer of exactly the commit at an index."""
+) -> Build:
+    """Return the build of exactly the commit at an index."""
     commit = timeline.commits[index]
     revision = Revision(commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject)
-    return Offer(source, revision, CommitPosition(index, commit.sha), seconds, item, untestable)
+    return Build(source, revision, CommitPosition(index, commit.sha), seconds, item, untestable)

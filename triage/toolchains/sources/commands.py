@@ -28,7 +28,7 @@ from triage.model.execution import Ending, Execution
 from triage.recipes.mapping import Duration, Text, Texts, Variables
 from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree
 from triage.toolchains.install import USE, fill_folder, is_intact
-from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, commit_offer
+from triage.toolchains.sources.base import Build, SourceContext, SourceSection, commit_build
 
 # Estimates until there are timings.
 _FIRST_SECONDS = 3600.0  # of a build in an empty folder
@@ -71,21 +71,21 @@ class SourceBuilds:
     def _builders(self) -> Path:
         return self.workspace.home / "builders" / _digest(self.repository.common_dir, size=6)
 
-    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
+    def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return one for each commit. Those whose build failed before are untestable."""
         is_used = any(self._builders.glob("*/build/*"))
         seconds = self.workspace.seconds(self._kind(is_used), _NEXT_SECONDS if is_used else _FIRST_SECONDS)
-        offers = []
+        builds = []
         for index in indices:
             sha = timeline.commits[index].sha
             failure, is_installed = self._failure(sha), is_intact(self.workspace.toolchains / self._folder_name(sha))
             reason = None if failure is None else str(failure)
-            offers.append(commit_offer(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason))
-        return offers
+            builds.append(commit_build(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason))
+        return builds
 
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything
+    def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything
         """Build a commit that is not installed. A failed build is stored, and not tried again with the same steps."""
-        sha = offer.item
+        sha = build.item
         if (failure := self._failure(sha)) is not None:
             raise failure
         name, task = self._folder_name(sha), self.workspace.progress.task(f"build {sha[:10]}")
@@ -255,7 +255,7 @@ class ScriptedToolchains:
     """Runs a shell command with the commit as its argument and in TRIAGE_COMMIT. The last line on its stdout is the
     toolchain's folder or binary, relative to `folder` or absolute. Another exit code than 0 means that there is none.
 
-    A path is stored, and the script is not run again for its commit, as long as neither the script nor the files there change.
+    A path is stored, and the script is not run again for its commit, as long as the script and the files there do not change.
     """
 
     workspace: Workspace
@@ -263,15 +263,15 @@ class ScriptedToolchains:
     folder: Path
     name = "command"
 
-    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
+    def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return one for each commit: only running the script shows whether it has a toolchain."""
         seconds = self.workspace.seconds(f"command:{self.settings.run}", _SCRIPT_SECONDS)
         here = {sha for sha, (path, _) in self._printed().items() if Path(path).exists()}
         shas = ((index, timeline.commits[index].sha) for index in indices)
-        return [commit_offer(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
+        return [commit_build(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
 
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:  # noqa: ARG002 - the path has everything
-        sha, known = offer.item, self._printed()
+    def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - the path has everything
+        sha, known = build.item, self._printed()
         path, stamp = known.get(sha, ("", ""))
         if path and Path(path).exists() and _stamp(Path(path)) == stamp:
             return Path(path)

@@ -23,7 +23,7 @@ from triage.recipes.mapping import Text
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import folder_of, install, install_companion, is_intact
-from triage.toolchains.sources.base import Offer, SourceContext, SourceSection, Tags, Url
+from triage.toolchains.sources.base import Build, SourceContext, SourceSection, Tags, Url
 from triage.toolchains.web import without_password
 
 _SECONDS = 15.0  # of a download and an install
@@ -92,9 +92,9 @@ class Wheels:
         every = self.index.releases(self.distribution)
         return {one.version: one for one in every if one.nightly or one.is_stable}
 
-    def offers(self, timeline: Timeline, indices: range) -> Sequence[Offer]:
+    def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return the wheels whose commit is in the range. That of a branch is placed where the branch left the timeline."""
-        offers = []
+        builds = []
         for version, release in self.listed().items():
             position = self._position(version, timeline)
             if position is None or position.index not in indices:
@@ -103,16 +103,16 @@ class Wheels:
             day = day_in(version) or release.date or commit.date[:10]
             revision = Revision(version, position.sha or None, day, commit.subject if position.exact else None)
             seconds = 0.0 if is_intact(folder_of(self.workspace.toolchains, release)) else _SECONDS
-            offers.append(Offer(self.name, revision, position, seconds, version))
-        return sorted(offers, key=lambda offer: (offer.position.index, Version(offer.item)))
+            builds.append(Build(self.name, revision, position, seconds, version))
+        return sorted(builds, key=lambda build: (build.position.index, Version(build.item)))
 
-    def obtain(self, offer: Offer, package: str | None = None) -> Path:
+    def obtain(self, build: Build, package: str | None = None) -> Path:
         if package is not None:
-            return install_companion(self.workspace, package, offer.item, self.index)
-        release = self.listed().get(offer.item)
+            return install_companion(self.workspace, package, build.item, self.index)
+        release = self.listed().get(build.item)
         if release is None:
             raise Unobtainable(
-                f"{without_password(self.index.url)} lists no {self.distribution} {offer.item} for this platform"
+                f"{without_password(self.index.url)} lists no {self.distribution} {build.item} for this platform"
             )
         return install(self.workspace, release, self.index.url)
 
