@@ -179,10 +179,6 @@ class RunOracle(Oracle):
     def keep_operation(self, candidate: ReducedCase) -> None:
         """Do nothing: a run names no operation."""
 
-    def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:  # noqa: ARG002 - the base class's signature
-        """Return True: `fails` asks the reference."""
-        return True
-
     def _expected(
         self, candidate: ReducedCase, reference: Reference, cancelled: threading.Event | None = None
     ) -> tuple[str, ...] | None:

@@ -142,7 +142,7 @@ class _Reducer:
         task: ProgressTask,
         stack: ExitStack,
     ) -> None:
-        self.runner, self.request, self.bad, self.start = runner, request, bad, start
+        self.runner, self.request, self.bad, self.good, self.start = runner, request, bad, good, start
         case = request.case
         source = runner.planner.input_of(case, bad)
         assert isinstance(source, Prepared)  # it was compiled
@@ -156,8 +156,9 @@ class _Reducer:
         if case.run:
             path = self.folder.path
             values = ArgumentValues(path / "values")
+            # Without the good toolchain: a candidate that fails was computed by the reference.
             self.oracle = RunOracle(
-                runner, candidates, bad, good, start, values=values, references=references, results=path / "results"
+                runner, candidates, bad, None, start, values=values, references=references, results=path / "results"
             )
             self.final_passes = (*self.final_passes, values.simplify_values)
         self.test = InterestingnessTest(
@@ -230,7 +231,7 @@ class _Reducer:
             probes=probes,
             failure=failure,
             bad=self.bad.revision,
-            good=oracle.good.revision if oracle.good and not self.start.changed else None,  # that compiles it
+            good=self.good.revision if self.good and not self.start.changed else None,  # that compiles it
             program=content.decode("utf-8", "replace"),
             operations=SizeChange(was.size, now.size),
             unit=now.unit,
@@ -256,8 +257,8 @@ class _Reducer:
     def _same_failure(self, probes: tuple[Probe, ...]) -> Failure | None:
         """Return the failure of a full probe on the bad toolchain, if it is the same one and the good toolchain compiles."""
         outcomes = {probe.revision.name: probe.outcome for probe in probes}
-        good, outcome = self.oracle.good, outcomes[self.bad.revision.name]
-        if good and not self.start.is_without(outcomes[good.revision.name]):
+        outcome = outcomes[self.bad.revision.name]
+        if self.good and not self.start.is_without(outcomes[self.good.revision.name]):
             return None
         if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
             return None
