@@ -30,7 +30,7 @@ class Invocation:
     printing: tuple[str, ...] = ()
     """Options that only change the output text; not part of any key."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables besides the usual ones."""
+    """Variables in addition to the usual ones."""
     launcher: tuple[str, ...] = ()
     """Runs instead of the program, such as an interpreter and a script; not part of any key."""
     places: Mapping[str, str] | None = None

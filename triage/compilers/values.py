@@ -82,7 +82,7 @@ def split_value(text: str) -> ValueText:
 
 
 def located(text: str, folder: Path) -> str:
-    """The value with the absolute path of its file. ValueError when there is no such file."""
+    """Return the value with the absolute path of its file. ValueError when the file does not exist."""
     value = split_value(text)
     if value.file is None:
         return text
@@ -99,7 +99,7 @@ def identity_of(text: str) -> str:
 
 
 def tensor_proto(text: str) -> Path | None:
-    """The file of a value that is an ONNX tensor, which has to be converted; None for other values."""
+    """Return the file of a value that is an ONNX tensor, which has to be converted."""
     file = split_value(text).file
     return Path(file) if file is not None and file.endswith(TENSOR_PROTO) else None
 
@@ -140,7 +140,7 @@ def _loaded(source: BinaryIO) -> Array:
 
 
 def read_value(text: str) -> Array | None:
-    """The elements of a value; None when it is not in a form that can be read here. `bf16` becomes `f32`."""
+    """Return the elements of a value, if they can be read here. `bf16` becomes `f32`."""
     import numpy as np
 
     value = split_value(text)
@@ -177,7 +177,7 @@ def element_of(text: str) -> str | None:
 
 
 def value_text(array: Array, element: str | None = None) -> str | None:
-    """Write a few elements, or many equal ones, as a text; None when a file is needed. element: see `element_of`."""
+    """Return a few elements, or many equal ones, as a text; others need a file. element: see `element_of`."""
     import numpy as np
 
     if element == _SCALAR:
@@ -226,7 +226,7 @@ def array_type(type_: str) -> tuple[tuple[int | None, ...], str, str | None] | N
 
 
 def zero_of(type_: str) -> str | None:
-    """A value of zeros for an argument of an MLIR type; None when its size is unknown."""
+    """Return zeros for an argument of an MLIR type, if its size is known."""
     if _SCALAR_TYPE.match(type_):
         return "0"
     match = _TENSOR.match(type_)
@@ -284,7 +284,7 @@ def differences(actual: str, expected: str, tolerances: Mapping[str, float]) -> 
 
 
 def first_difference(actual: str, expected: str, closeness: tuple[float, float, bool]) -> str | None:
-    """Where two results differ first; None when all elements are close. ValueError when one cannot be read.
+    """Say where two results differ first, unless all elements are close. ValueError when one cannot be read.
 
     closeness: see `RunSpec`.
     """

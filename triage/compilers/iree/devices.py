@@ -161,7 +161,7 @@ def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
-    """The backend and the chip that a command line compiles for; None for none or several."""
+    """The backend and the chip that a command line compiles for, each if it names exactly one."""
     backends, chips = map(set, named_targets(options))
     return backends.pop() if len(backends) == 1 else None, chips.pop() if len(chips) == 1 else None
 

@@ -38,7 +38,7 @@ def _devices_named(program: Path) -> frozenset[str]:
 
 
 def _declaring_for(case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
-    """The options that declare these devices besides those of the case's own options.
+    """The options that declare these devices in addition to the case's own options.
 
     Returns:
         None if all are declared, or if no option can declare them.

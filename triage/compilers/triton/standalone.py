@@ -41,7 +41,7 @@ class Chip:
 
 
 def chip_of(backend: str, name: str) -> Chip | None:
-    """Describe a chip, such as `sm_90` of cuda or `gfx942` of hip; None for another name."""
+    """Describe a chip, such as `sm_90` of cuda or `gfx942` of hip, if this is its name."""
     if backend == "cuda":
         match = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
         return Chip(match[1], 32, _CUDA_SHARED.get(int(match[1]))) if match else None
