@@ -76,7 +76,7 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | N
 
 
 def _says_more(others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet) -> bool:
-    """Whether failures on stdout identify a run better than those on stderr, none of which is explained."""
+    """Return whether failures on stdout identify a run better than those on stderr, none of which is explained."""
     is_silent = all(failure.failure_class == "silent-failure" for failure in failures)
     return bool(others) and (is_silent or not all(map(rules.unexplained, others)))
 
@@ -84,7 +84,7 @@ def _says_more(others: Sequence[Failure], failures: Sequence[Failure], rules: Ru
 def _crash_failures(reported: Sequence[Failure], crashed: Failure) -> tuple[Failure, ...]:
     """Identify a crash by what the compiler says itself, such as an assertion, else by its stack, else by the signal.
 
-    A pass that was reported before the crash is no evidence: the crash may lie behind it, or outside of all passes.
+    A pass that was reported before the crash does not identify it: the crash may lie behind it, or outside of all passes.
     """
     stacks = [failure for failure in reported if failure.failure_class in ("segfault", crashed.failure_class)]
     others = [failure for failure in reported if failure not in stacks]

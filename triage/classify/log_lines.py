@@ -62,20 +62,18 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """`LOCATION: severity: message`.
-
-    location: `file:line:col` as printed.
-    logged: a line of a logging library; of_source: about source code of the host, such as C++, or its linker.
-    certain: the line has a compiler's form, a location in a file or a program's name before the severity; its message is
-        a failure even when no rule matches it.
-    """
+    """`LOCATION: severity: message`."""
 
     severity: Severity
     message: str
-    location: str | None
-    certain: bool
+    location: str | None = None
+    """`file:line:col` as printed."""
+    certain: bool = True
+    """The line has a compiler's form, so that its message is a failure even when no rule matches it."""
     logged: bool = False
+    """A line of a logging library."""
     of_source: bool = False
+    """About source code of the host, such as C++, or its linker."""
 
 
 def clean(raw: bytes) -> LogLine:
@@ -103,7 +101,7 @@ def clean(raw: bytes) -> LogLine:
 
 
 def diagnostic(line: LogLine) -> Diagnostic | None:
-    """Parse a line as a diagnostic; None when it has no severity, or reports that there were no errors."""
+    """Parse a line as a diagnostic, unless it has no severity or reports that there were no errors."""
     text = line.text
     if match := _LOGGER.match(text):
         return _logged(match)
@@ -140,12 +138,12 @@ def _logged(match: re.Match[str]) -> Diagnostic | None:
 def _shouted_error(line: LogLine) -> Diagnostic | None:
     if match := _CUDA_TOOL.match(line.text):
         severity: Severity = "error" if match["severity"] in ("fatal", "error") else "warning"
-        return Diagnostic(severity, match["message"][:HEADLINE], None, certain=True)
+        return Diagnostic(severity, match["message"][:HEADLINE])
     match = _SHOUTED_ERROR.match(line.text)
     if match and not _regex("no_errors", "{}", re.I).match(match["message"]):
-        return Diagnostic("error", match["message"][:HEADLINE], None, certain=True)
+        return Diagnostic("error", match["message"][:HEADLINE])
     if line.annotation == "error" and line.text:
-        return Diagnostic("error", line.text[:HEADLINE], None, certain=True)
+        return Diagnostic("error", line.text[:HEADLINE])
     return None
 
 

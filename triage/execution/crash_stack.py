@@ -126,7 +126,7 @@ class SymbolTable:
         self._symbols = symbols[np.argsort(symbols["value"], kind="stable")]
 
     def name_at(self, address: int) -> str | None:
-        """Return the demangled name of the function that contains an address; None when no symbol covers it.
+        """Return the demangled name of the function that contains an address, if a symbol covers it.
 
         A call that is the last instruction of a function returns to the address behind it. The end is still counted in.
         """
@@ -146,7 +146,7 @@ class SymbolTable:
             return data.find(text, *area)
 
     def address_of(self, mangled: bytes) -> int | None:
-        """Return the address of a function; None when there is no such symbol."""
+        """Return the address of a function, if there is such a symbol."""
         at = self.find(b"\0" + mangled + b"\0", self._names, self._names + self._names_size)
         matches = [] if at < 0 else self._symbols["value"][self._symbols["name"] == at + 1 - self._names].tolist()
         return matches[0] if matches else None
@@ -174,7 +174,7 @@ def _demangled(name: bytes) -> str:
 
 @cache
 def _demangler() -> Any:
-    """Return the demangler of the C++ library, which every compiler here needs, too; None where it is not there."""
+    """Return the demangler of the C++ library, which every compiler here needs, too, if it is installed."""
     try:
         function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
     except (OSError, AttributeError):
