@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +28,14 @@ from triage.model.revision import Toolchain
 Download = Callable[[str, Path], None]  # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
 
 
+@dataclass(frozen=True, slots=True)
+class FailedImport:
+    """A model that cannot be imported."""
+
+    outcome: Failed
+    cached: bool = False
+
+
 class Inputs:
     """Prepares inputs below `folder`, again when they are damaged. Safe for several threads and processes."""
 
@@ -41,7 +49,7 @@ class Inputs:
         """
         self._folder, self._cache, self._stop, self._fresh = folder, cache, stop, fresh
         self._onnx, self._download, self._kept = onnx, download, KeptFiles()
-        self._prepared: dict[str, Prepared | Untestable | Failed] = {}
+        self._prepared: dict[str, Prepared | Untestable | FailedImport] = {}
         self._unreachable: dict[str, str] = {}  # host -> reason, so that a suite waits for a dead host once
 
     def close(self) -> None:
@@ -50,8 +58,8 @@ class Inputs:
 
     def prepare(
         self, case: Case, toolchain: Toolchain | None = None, importer: Path | None = None
-    ) -> Prepared | Untestable | Failed:
-        """Return the file for a case, or why there is none; Failed for a model that cannot be imported.
+    ) -> Prepared | Untestable | FailedImport:
+        """Return the file for a case, or why there is none.
 
         toolchain: imports an ONNX model; importer: its folder of Python modules, if it has one.
         """
@@ -64,14 +72,14 @@ class Inputs:
             if memo in self._prepared:
                 return self._prepared[memo]
             if kind not in (InputKind.ONNX, InputKind.GENERATOR):
-                prepared: Prepared | Untestable | Failed = Prepared(source, file_sha256(source))
+                prepared: Prepared | Untestable | FailedImport = Prepared(source, file_sha256(source))
             else:
                 key = self._key(case)
                 if kind is InputKind.ONNX:
                     root = toolchain.identity if toolchain else ""
                     key = sha256(f"{key}\0{root}\0{self._onnx.identity(importer)}".encode()).hexdigest()
 
-                def make(scratch: Path) -> Path | Untestable | Failed:
+                def make(scratch: Path) -> Path | Untestable | FailedImport:
                     if kind is InputKind.GENERATOR:
                         return self._generated(case, scratch / "made.mlir")
                     return self._imported(case, key, importer, toolchain.revision.name if toolchain else "", scratch)
@@ -106,10 +114,10 @@ class Inputs:
 
     def _imported(
         self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path
-    ) -> Path | Untestable | Failed:
+    ) -> Path | Untestable | FailedImport:
         target = scratch / "made.mlir"
         if known := self._cache.find(key):
-            return judge_import(known.execution, rules_of(case))
+            return FailedImport(judge_import(known.execution, rules_of(case)), cached=True)
         execution = self._onnx.run(case, importer, target)
         if execution.ok and target.is_file() and target.stat().st_size:
             return target
@@ -119,7 +127,7 @@ class Inputs:
             return Untestable(Cause.RECIPE, f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
         self._cache.add(Record(key, case.name, toolchain, portable))
-        return judge_import(execution, rules_of(case))
+        return FailedImport(judge_import(execution, rules_of(case)))
 
     def _key(self, case: Case) -> str:
         """Return the content key of what a generator or importer writes.

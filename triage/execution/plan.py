@@ -9,7 +9,7 @@ from pathlib import Path
 from triage.compilers.base import Compiler, mlir_tools
 from triage.compilers.values import file_value
 from triage.execution.files import KeptFiles, Prepared
-from triage.execution.inputs import Inputs
+from triage.execution.inputs import FailedImport, Inputs
 from triage.execution.make import AnyOf, Maker
 from triage.execution.onnx_models import compute_reference, reference_key
 from triage.execution.process import StopSignal
@@ -37,7 +37,9 @@ class Planner:
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
         """Return the task of a case, or the probe that says why there is nothing to compile."""
         prepared = self._prepared(case, toolchain)
-        if not isinstance(prepared, Prepared):
+        if isinstance(prepared, FailedImport):
+            return unmade(case, toolchain, prepared.outcome, cached=prepared.cached)
+        if isinstance(prepared, Untestable):
             return unmade(case, toolchain, prepared)
         try:
             resolved = replace(case, run=case.run.with_arguments()) if case.run else case
@@ -52,9 +54,9 @@ class Planner:
     def input_of(self, case: Case, toolchain: Toolchain | None = None) -> Prepared | Untestable:
         """Return the file that the compiler reads for a case, or why there is none. toolchain: imports an ONNX model."""
         prepared = self._prepared(case, toolchain)
-        return not_imported(prepared) if isinstance(prepared, Failed) else prepared
+        return not_imported(prepared.outcome) if isinstance(prepared, FailedImport) else prepared
 
-    def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | Untestable | Failed:
+    def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | Untestable | FailedImport:
         tools = None
         if toolchain is not None and case.input.kind is InputKind.ONNX:
             tools = mlir_tools(self.compilers[toolchain.family], toolchain)

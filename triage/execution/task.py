@@ -151,6 +151,6 @@ class Task:
         return Probe(self.case, revision, version, outcome, measured, cached, foreign)
 
 
-def unmade(case: Case, toolchain: Toolchain, outcome: Untestable | Failed) -> Probe:
+def unmade(case: Case, toolchain: Toolchain, outcome: Untestable | Failed, *, cached: bool = False) -> Probe:
     """Return the probe of a case that is not compiled."""
-    return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached=False)
+    return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached)
