@@ -99,19 +99,8 @@ def release_range(registry: ToolchainRegistry, refs: Iterable[ToolchainRef]) -> 
 class SearchCost:
     """About what a search over commits takes, without the compiles of the case."""
 
-    commits: int
-    builds: int
-    downloads: int
-    seconds: float
-    """For all builds and downloads."""
-
-    @property
-    def text(self) -> str:
-        parts = [(self.commits, "commit"), (self.builds, "build"), (self.downloads, "download")]
-        commits, builds, downloads = (f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in parts)
-        hours = f"{self.seconds / 3600:.0f} h" if self.seconds >= 5400 else f"{math.ceil(self.seconds / 60)} min"
-        steps = " and ".join(text for text, count in ((builds, self.builds), (downloads, self.downloads)) if count)
-        return f"{commits}, about {steps}, about {hours}" if steps else f"{commits}, all compilers are here"
+    probes: int
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +204,7 @@ def commit_range(
         is_undone = 0 < index <= len(undone)
         changed = both[index - 1].commits[0] if is_undone else group.commits[0]
         revision = group.commits[0].revision
-        ref = end or ToolchainRef(family, revision, bring=_Obtain(group, sources, reported, brought))
+        ref = end or ToolchainRef(family, revision, bring=_obtain(group, sources, reported, brought))
         candidates.append(
             Candidate(
                 replace(revision, name=end.revision.name) if end else revision,
@@ -253,7 +242,11 @@ def _cost(cheapest: Sequence[Build], commits: int) -> SearchCost:
     left = len(builds) / (ready + len(downloads) + 1)
     counts = [math.ceil(math.log2(1 + many)) for many in (left, len(downloads) / (ready + 1))]
     seconds = sum(count * max(costs) for count, costs in zip(counts, (builds, downloads), strict=True) if costs)
-    return SearchCost(commits, counts[0], counts[1], seconds)
+    names = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in zip(counts, ("build", "download"), strict=True)]
+    steps = " and ".join(name for name, count in zip(names, counts, strict=True) if count)
+    hours = f"{seconds / 3600:.0f} h" if seconds >= 5400 else f"{math.ceil(seconds / 60)} min"
+    text = f"about {steps}, about {hours}" if steps else "all compilers are here"
+    return SearchCost(sum(counts), f"{commits} commit{'' if commits == 1 else 's'}, {text}")
 
 
 def commit_change(commit: Commit, links: Links | None) -> Suspect:
@@ -320,45 +313,33 @@ def _is_made(build: Build) -> bool:
     return build.item == build.revision.commit
 
 
-class _Obtain:
-    """Obtains the compiler of a commit: the cheapest build that works. Named a package, it obtains that of the same build."""
+def _obtain(
+    group: _Group, sources: Iterable[Source], reported: Callable[[Path], str | None], brought: list[str]
+) -> Callable[..., Path]:
+    """Return what obtains the compiler of a commit: the cheapest build that works; see `ToolchainRef.bring`."""
+    by_name = {source.name: source for source in sources}
+    used: list[Build] = []
 
-    def __init__(
-        self, group: _Group, sources: Iterable[Source], reported: Callable[[Path], str | None], brought: list[str]
-    ) -> None:
-        self.group, self.reported, self.brought = group, reported, brought
-        self.sources = {source.name: source for source in sources}
-        self.used: Build | None = None
-
-    def __call__(self, package: str | None = None) -> Path:
-        """Return the folder.
-
-        Raises:
-            Unobtainable: None works; with the reason of each.
-        """
-        if package and self.used:
-            return self.sources[self.used.source].obtain(self.used, package)
-        builds = () if package else self.group.builds
+    def obtain(package: str | None = None) -> Path:
         reasons: list[str] = []
-        for build in builds:
+        for build in used[-1:] if package else group.builds:
             try:
-                root = self.sources[build.source].obtain(build)
-                self._check(build, root)
+                root = by_name[build.source].obtain(build, package)
+                # A compiler that is built on request may report the commit at which its build folder was configured.
+                actual = None if package or _is_made(build) else reported(root)
+                if actual and not any(commit.sha.startswith(actual) for commit in group.commits):
+                    name, expected = build.revision.name[:40], group.commits[0].sha[:_SHORT_SHA]
+                    reasons.append(
+                        f"{build.source}: {name} reports that it was built from {actual[:_SHORT_SHA]}, not from {expected}"
+                    )
+                    continue
             except Unobtainable as error:
                 reasons.append(f"{build.source}: {error}")
                 continue
-            self.used = build
-            if build.seconds:
-                self.brought.append(build.source)
+            if not package:
+                used.append(build)
+                brought.extend([build.source] if build.seconds else [])
             return root
-        raise Unobtainable("; ".join(reasons) or self.group.untestable)
+        raise Unobtainable("; ".join(reasons) or group.untestable)
 
-    def _check(self, build: Build, root: Path) -> None:
-        """Raise Unobtainable if a published compiler reports another commit: its tag was moved, or it names the wrong one.
-
-        A compiler that is built on request may report the commit at which its build folder was configured.
-        """
-        reported = None if _is_made(build) else self.reported(root)
-        if reported and not any(commit.sha.startswith(reported) for commit in self.group.commits):
-            name, expected = build.revision.name[:40], self.group.commits[0].sha[:_SHORT_SHA]
-            raise Unobtainable(f"{name} reports that it was built from {reported[:_SHORT_SHA]}, not from {expected}")
+    return obtain

@@ -195,7 +195,7 @@ def _forecast(request: BisectRequest, before: str | None, after: str | None) -> 
 
     found, again = candidates_of(request, before, after), 2 * confirmations(request.confidence)
     if isinstance(found, CommitCandidates):
-        return Forecast([], found.cost.builds + found.cost.downloads + again, found.cost.text)
+        return Forecast([], found.cost.probes + again, found.cost.text)
     jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
     # If the ends are not named, up to three changes are confirmed: where it broke, changed and went.
     pairs = 1 if before and after else 3
