@@ -6,6 +6,7 @@ A command's module is imported when the command is called, so that `triage --hel
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -304,4 +305,8 @@ def main() -> None:
         os.write(2, f"triage: this machine starts no more threads ({error}); end other programs or raise its limit\n".encode())
         sys.exit(4)
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # searching every installed package for plugins slows each start
-    app(prog_name="triage")
+    words = sys.argv[1:]
+    end = words.index("--") + 1 if "--" in words else len(words)
+    if any(word.startswith("-") for word in words[end:]):  # one command line in the place of a recipe, instead of paths
+        words[end:] = [shlex.join(words[end:])]
+    app(words, prog_name="triage")

@@ -6,7 +6,7 @@ A group is a dataclass. A command takes it as one parameter, and `exit_codes.com
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from triage.cli.context import cases_named, load_cases, one_case, open_runner
+from triage.cli.program import RECIPES, recipe_for
 from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, Metric, any_failure, same_class, same_family, same_signature
@@ -82,7 +83,10 @@ def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
     )
 
 
-RecipePaths = Annotated[list[Path], argument("PATH...", "Recipe files, or folders of recipes.")]
+RecipePaths = Annotated[
+    list[Path],
+    argument("PATH...", "Recipes, folders of recipes, or what stands in the place of a recipe: a program, a pasted issue."),
+]
 SuiteOption = Annotated[
     list[Path] | None,
     option(
@@ -133,25 +137,49 @@ JUnitFormatOption = Annotated[str, format_option("junit")]
 
 
 @dataclass(kw_only=True)
+class ProgramOptions:
+    """What to compile a program for that stands in the place of a recipe."""
+
+    app: AppContext
+    backend: Annotated[str | None, option("Backend of a program that is given instead of a recipe.")] = None
+    chip: Annotated[str | None, option("Target chip of that program, such as gfx942.")] = None
+    save: Annotated[Path | None, option("Keep the recipe made from the program in this file.", metavar="FILE")] = None
+
+    def recipes(self, words: Sequence[Path]) -> list[Path]:
+        """Return the recipes that the words name, and those made from programs, texts and command lines among them."""
+        made = [word for word in words if not word.is_dir() and word.suffix not in RECIPES]
+        if not made and (self.backend or self.chip or self.save):
+            raise BadInput("--backend, --chip and --save are for programs; a recipe has its own target")
+        if self.save and len(made) > 1:
+            raise BadInput("--save keeps one recipe; name one program")
+        return [recipe_for(self.app, str(word), self.backend, self.chip, self.save) if word in made else word for word in words]
+
+
+@dataclass(kw_only=True)
 class SeveralCases:
     """The cases of recipes."""
 
     paths: RecipePaths
     case: CasesOption = None
     suite_config: SuiteOption = None
+    program: ProgramOptions
 
     def load(self) -> tuple[Case, ...]:
         """Load the cases that --case selects."""
-        return cases_named(load_cases(self.paths, self.suite_config), self.case)
+        paths = self.paths if self.suite_config else self.program.recipes(self.paths)
+        return cases_named(load_cases(paths, self.suite_config), self.case)
 
 
 @dataclass(kw_only=True)
 class OneCase:
     """One case of a recipe."""
 
-    recipe: Annotated[Path, argument("RECIPE", "A recipe file.")]
+    recipe: Annotated[
+        Path, argument("RECIPE", "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a command line after --.")
+    ]
     case: OneCaseOption = None
     suite_config: SuiteOption = None
+    program: ProgramOptions
 
     def load(self) -> Case:
         """Load the case that --case selects."""
@@ -159,7 +187,7 @@ class OneCase:
 
     def load_all(self) -> tuple[Case, ...]:
         """Load all cases of the recipe."""
-        return load_cases([self.recipe], self.suite_config)
+        return load_cases([self.recipe] if self.suite_config else self.program.recipes([self.recipe]), self.suite_config)
 
 
 @dataclass(kw_only=True)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from shutil import copyfile, copytree, ignore_patterns
@@ -14,16 +11,17 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, open_runner
+from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, RecipePaths, argument, flag, format_option, option, rev_option
+from triage.cli.program import StartedRecipe
+from triage.cli.program import from_text as read_text
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families
-from triage.execution.recipe_trial import TrialResult, try_recipe
+from triage.execution.recipe_trial import TrialResult
 from triage.model.errors import BadFiles, BadInput
-from triage.recipes.family import RecipeStart, new_recipe, with_questions
-from triage.recipes.loader import check_recipe
+from triage.recipes.family import RecipeStart
 from triage.recipes.recipe import recipe_schema
 from triage.report.document import Code, Paragraph, Table
 from triage.report.elements import plural
@@ -155,43 +153,20 @@ def new(
 
     - `triage recipe new mine.yaml --from-text issue.md`
     """
-    if path.exists():
-        raise BadInput(f"{path} exists; nothing was changed")
     wanted = NewRecipe(path, source, backend, chip, kernel)
-    reported: list[str] = []
     if from_text:
-        try:
-            text = sys.stdin.read() if str(from_text) == "-" else from_text.read_text("utf-8", "replace")
-        except OSError as error:
-            raise BadInput(f"{from_text} cannot be read: {error.strerror}") from error
-        start, reported = wanted.from_text(text, str(from_text), block, line)
+        started = read_text(wanted, from_text, block, line)
     elif command and kernel is None:
-        start = wanted.from_command(command)
+        started = StartedRecipe(wanted, wanted.from_command(command))
     elif source is None or command:
         raise BadInput("name the model or the kernel's file with --input, or write the command line that compiles it after --")
     else:
-        start = wanted.from_file(source)
-    if chip and start.target:
-        start = replace(start, target=replace(start.target, chip=chip))
-    tried: list[TrialResult] = []
-    if try_ and start.guessed:
-        with open_runner(context) as runner:
-            start, tried = try_recipe(runner, path.stem, start, toolchain or ())
-        if not tried:
-            latest = f"{start.family}:latest"
-            print_stderr(f"not tried: no release of {start.family} is installed; -t {latest} installs one and tries it")
-    if start.copied is not None and start.input.exists():
-        raise BadInput(f"{start.input} exists; nothing was changed")
-    input_path = os.path.relpath(start.input.absolute(), path.absolute().parent)
-    content = new_recipe(recipe_families(), path.stem, input_path, start)
-    check_recipe(recipe_families(), content)
-    content = with_questions(content, start.unknown)
-    with disk_errors(f"write {path}"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if start.copied is not None:
-            start.input.write_text(start.copied, "utf-8")
-        with path.open("x", encoding="utf-8") as file:  # never over a file that was written meanwhile
-            file.write(content)
+        started = StartedRecipe(wanted, wanted.from_file(source))
+    started = started.with_chip()
+    if try_:
+        started = started.improved(context, toolchain or ())
+    started.write()
+    start, tried, reported = started.start, started.tried, started.reported
     answer = {
         "recipe": path,
         "input": start.input,

@@ -1,0 +1,112 @@
+"""A recipe made from a program, a command line or a pasted text: by `triage recipe new`, or in the place of a recipe."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from triage.cli.context import open_runner
+from triage.cli.screen import AppContext, print_stderr
+from triage.compilers.recipe_start import NewRecipe
+from triage.compilers.registry import recipe_families
+from triage.execution.recipe_trial import TrialResult, try_recipe
+from triage.model.errors import BadInput
+from triage.recipes.family import RecipeStart, new_recipe, with_questions
+from triage.recipes.loader import check_recipe
+from triage.toolchains.home import disk_errors, home_path
+
+RECIPES = (".yaml", ".yml")
+TEXTS = (".md", ".txt", ".log", ".html")
+
+
+@dataclass(frozen=True)
+class StartedRecipe:
+    """A recipe that is made, before it is written."""
+
+    wanted: NewRecipe
+    start: RecipeStart
+    reported: Sequence[str] = ()
+    """The revisions that a text reports about."""
+    tried: Sequence[TrialResult] = ()
+
+    def with_chip(self) -> StartedRecipe:
+        """Use the chip that was asked for."""
+        target = self.start.target
+        if not (self.wanted.chip and target):
+            return self
+        return replace(self, start=replace(self.start, target=replace(target, chip=self.wanted.chip)))
+
+    def improved(self, app: AppContext, toolchains: Sequence[str] = ()) -> StartedRecipe:
+        """Compile what was guessed and correct it by the errors."""
+        if not self.start.guessed:
+            return self
+        with open_runner(app) as runner:
+            start, tried = try_recipe(runner, self.wanted.path.stem, self.start, toolchains)
+        if not tried:
+            latest = f"{start.family}:latest"
+            print_stderr(f"not tried: no release of {start.family} is installed; -t {latest} installs one and tries it")
+        return replace(self, start=start, tried=tried)
+
+    def write(self, *, over: bool = False) -> None:
+        """Write the recipe, and its program where that was copied. Raises BadInput for files that exist, unless `over`."""
+        path, start = self.wanted.path, self.start
+        copied = [start.input] if start.copied is not None else []
+        if there := [file for file in (path, *copied) if file.exists()] if not over else []:
+            raise BadInput(f"{there[0]} exists; nothing was changed")
+        content = new_recipe(
+            recipe_families(), path.stem, os.path.relpath(start.input.absolute(), path.absolute().parent), start
+        )
+        check_recipe(recipe_families(), content)
+        content = with_questions(content, start.unknown)
+        with disk_errors(f"write {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if start.copied is not None:
+                start.input.write_text(start.copied, "utf-8")
+            with path.open("w" if over else "x", encoding="utf-8") as file:  # never over a file that was written meanwhile
+                file.write(content)
+
+
+def from_text(wanted: NewRecipe, source: Path, block: int | None = None, line: int | None = None) -> StartedRecipe:
+    """Start from a pasted text; `-` is stdin."""
+    try:
+        text = sys.stdin.read() if str(source) == "-" else source.read_text("utf-8", "replace")
+    except OSError as error:
+        raise BadInput(f"{source} cannot be read: {error.strerror}") from error
+    return StartedRecipe(wanted, *wanted.from_text(text, str(source), block, line))
+
+
+def recipe_for(
+    app: AppContext, word: str, backend: str | None = None, chip: str | None = None, save: Path | None = None
+) -> Path:
+    """Write a recipe for what stands in the place of one, into `save` or the home, and return its path.
+
+    Args:
+        app: The options of the program.
+        word: A program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a command line in one word.
+        backend: What to compile a program for.
+        chip: Its target chip.
+        save: Where to keep the recipe.
+    """
+    file, _, kernel = word.rpartition(":") if re.search(r"\.py:\w+$", word) else (word, "", None)
+    command = shlex.split(word) if " " in word and not os.path.exists(word) else []  # noqa: PTH110 - too long for a path
+    programs = (Path(word).stem for word in command[1:] if Path(word).suffix and not word.startswith("-"))
+    stem = next(programs, command[0]) if command else Path(file).stem
+    key = hashlib.sha256("\0".join([os.path.abspath(file), str(kernel), str(backend), *command]).encode()).hexdigest()[:12]  # noqa: PTH100
+    name = re.sub(r"[^a-z0-9]+", "-", Path(stem).name.lower()).strip("-") or "stdin"
+    path = save or home_path() / "programs" / key / f"{name}.yaml"
+    wanted = NewRecipe(path, None, backend, chip, kernel)
+    if command:
+        started = StartedRecipe(wanted, wanted.from_command(command))
+    elif file == "-" or Path(file).suffix in TEXTS:
+        started = from_text(wanted, Path(file))
+    else:
+        started = StartedRecipe(wanted, wanted.from_file(Path(file)))
+    started.with_chip().improved(app).write(over=save is None)
+    print_stderr(f"recipe: {path}")
+    return path
