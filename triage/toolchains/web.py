@@ -56,7 +56,7 @@ def status_of(response: requests.Response) -> str:
     with suppress(ValueError, RecursionError, TypeError, LookupError):
         text += f": {str(response.json()['message'])[:200]}"
     if response.headers.get("X-RateLimit-Remaining") == "0":
-        with suppress(ValueError, OverflowError, OSError):
+        with suppress(ValueError, TypeError, OverflowError, OSError):  # a header may be an object
             reset = datetime.fromtimestamp(int(response.headers.get("X-RateLimit-Reset", ""))).astimezone()
             text += f"; the limit ends on {reset:%Y-%m-%d at %H:%M %z}"
     return text
