@@ -183,8 +183,7 @@ def test_a_command_line_becomes_a_recipe_that_compiles_the_same(home: Path, tria
     elsewhere = ["iree-compile", "gone/m.mlir", *line[2:]]
     assert triage("recipe", "new", tmp_path / "other.yaml", "--input", tmp_path / "m.mlir", "--", *elsewhere).returncode == 0
     assert "input: m.mlir" in (tmp_path / "other.yaml").read_text()
-    done = triage("run", tmp_path / "m.mlir")
-    assert (done.returncode, f"triage recipe new m.yaml --input {tmp_path}/m.mlir" in done.stderr) == (2, True)
+    assert triage("run", tmp_path / "m.mlir").returncode == 0
 
 
 def test_a_closed_pipe_is_not_an_error(home: Path, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def install(
 @command
 def info(
     context: AppContext,
-    rev: Annotated[str, argument("REV", "Revision, such as `3.4.0` or `triton:3.2.0`.")] = "installed",
+    rev: Annotated[str, argument("REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.")] = "installed",
     output: FormatOption = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
