@@ -15,12 +15,12 @@ from tests.reduce.made import LuckyTest
 from tests.reduce.test_search import CASE
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
-from triage.reduce.frontends.python import python_frontend
-from triage.reduce.frontends.syntax_tree import (
+from triage.reduce.frontends.python import (
     PythonProgram,
     kernel_function,
-    parameters,
+    parameter_names,
     parse_program,
+    python_frontend,
     undefined_reads,
 )
 from triage.reduce.program import ReducedCase
@@ -64,7 +64,7 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck:
     function, how = kernel_function(made), kernel_of(made.case)
     assert function is not None
     assert how is not None
-    assert set(parameters(function)) == {*how.signature, *how.constexprs}
+    assert set(parameter_names(function)) == {*how.signature, *how.constexprs}
     assert set(how.hints) <= set(how.signature)
 
 

@@ -20,7 +20,7 @@ from triage.model.case import Case, Expectation, RunSpec
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
-from triage.reduce.frontends.syntax_tree import kernel_in, parameters, parse_program
+from triage.reduce.frontends.python import kernel_in, parameter_names, parse_program
 from triage.reduce.result import Reduction
 from triage.toolchains.registry import ToolchainRef
 
@@ -203,7 +203,7 @@ def _function(case: Case) -> PythonFunction | None:
     node = kernel_in(tree, case) if tree is not None else None
     if node is None:
         return None
-    return PythonFunction(node.name + ".fn" * (len(node.decorator_list) - 1), tuple(parameters(node)))
+    return PythonFunction(node.name + ".fn" * (len(node.decorator_list) - 1), tuple(parameter_names(node)))
 
 
 def _requirement(ref: ToolchainRef) -> str | None:

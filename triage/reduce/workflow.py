@@ -25,8 +25,7 @@ from triage.reduce.baseline import Baseline, ReductionRequest, baseline
 from triage.reduce.engine import Frontend, reduce, run_pass
 from triage.reduce.frontends.mlir import mlir_frontend
 from triage.reduce.frontends.mlir_program import Checker
-from triage.reduce.frontends.python import python_frontend
-from triage.reduce.frontends.syntax_tree import parse_program
+from triage.reduce.frontends.python import parse_program, python_frontend
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
 from triage.reduce.program import ReducedCase, settings_of

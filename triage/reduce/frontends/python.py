@@ -1,39 +1,224 @@
-"""Passes over Python programs, and over kernels together with their specialisation."""
+"""Python programs as syntax trees: the passes over them, and over kernels together with their specialisation."""
 
 from __future__ import annotations
 
 import ast
+import builtins
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from triage.compilers.base import kernel_of
-from triage.model.case import Case
+from triage.compilers.base import KernelSpec, kernel_of
+from triage.model.case import Case, InputKind
 from triage.reduce.engine import Frontend, Pass, drop_flags, drop_options, greedily, minimise
-from triage.reduce.frontends.syntax_tree import (
-    Edits,
-    PythonProgram,
-    bound_below,
-    children,
-    edited,
-    kernel_function,
-    names_read,
-    parameters,
-    parse_program,
-    statements,
-    tree_of,
-    undefined_reads,
-    with_edits,
-)
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import ReducedCase
+from triage.reduce.program import ReducedCase, Reducible
 
+Node = TypeVar("Node", bound=ast.AST)
+# Replaces a node by another node, by several statements or, in a list, by nothing.
+Edits = Mapping[ast.AST, ast.AST | Sequence[ast.stmt] | None]
+_OPENED = (ast.For, ast.While, ast.If, ast.With)
+_DEEPEST_TREE = 150  # nodes inside each other, so that functions that follow them recursively stay below Python's limit
+_ALWAYS = frozenset((*dir(builtins), "__name__", "__file__", "__doc__", "__builtins__"))
 _DEEPEST = 8  # levels of nested statements
 _LARGE = 3  # the smallest number that is halved
 _VALUES = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Subscript, ast.Call, ast.Name, ast.Constant)
+
+
+class PythonProgram(Reducible):
+    """A syntax tree without comments and formatting. It is shared: passes build new ones and never change it."""
+
+    kind = InputKind.OTHER
+    suffix = "py"
+    unit = "statement"
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+
+    @cached_property
+    def content(self) -> bytes:
+        """The program as `ast.unparse` writes it, with two empty lines around functions and classes."""
+        text, before = "", False
+        for statement in self.tree.body:
+            wide = isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+            text += ("\n\n" if text and (wide or before) else "") + ast.unparse(statement).strip("\n") + "\n"
+            before = wide
+        return text.encode("utf-8", "surrogateescape")
+
+    @cached_property
+    def size(self) -> int:
+        return len(list(statements(self.tree)))
+
+    def valid(self) -> bytes | None:
+        """Accept what Python compiles, unless it reads undefined names. Starts no process."""
+        return None if parse_program(self.content) is None else self.content
+
+
+def parse_program(content: bytes) -> ast.Module | None:
+    """Return the tree of a program that Python compiles, if it reads no undefined names and does not nest too deeply."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the program's warnings are of no interest
+        try:
+            tree = ast.parse(content)
+            compile(tree, "input.py", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError):
+            return None
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST_TREE):
+        if not level:
+            return None if undefined_reads(tree) else tree
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return None
+
+
+def tree_of(candidate: ReducedCase) -> ast.Module:
+    """Return the tree of a candidate whose program is Python."""
+    assert isinstance(candidate.program, PythonProgram)
+    return candidate.program.tree
+
+
+def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
+    """Return the candidate with edits."""
+    return ReducedCase(PythonProgram(edited(tree_of(candidate), edits)), candidate.case)
+
+
+def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
+    """Return the function of a candidate that is compiled, if it is a kernel."""
+    return kernel_in(tree_of(candidate), candidate.case)
+
+
+def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
+    """Return the compiled function: the named one, or the only one with the arguments that the case names."""
+    kernel = kernel_of(case)
+    if kernel is None:
+        return None
+    arguments = {*kernel.signature, *kernel.constexprs}
+    fitting = [
+        function
+        for function in tree.body
+        if isinstance(function, ast.FunctionDef)
+        and (function.name == kernel.name if kernel.name else set(parameter_names(function)) == arguments)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def parameters(function: ast.FunctionDef) -> list[ast.arg]:
+    """Return a function's parameters, without `*` and `**` ones."""
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def parameter_names(function: ast.FunctionDef) -> list[str]:
+    """Return the names of those parameters."""
+    return [argument.arg for argument in parameters(function)]
+
+
+def edited(node: Node, edits: Edits) -> Node:
+    """Return the tree with `edits` applied below `node`, and inside of replacements.
+
+    A loop or branch is dropped with the last statement of its body. Any other body that must not be empty becomes `pass`.
+    """
+    fields: dict[str, Any] = {name: _edited_field(value, edits) for name, value in ast.iter_fields(node)}
+    if all(new is getattr(node, name) for name, new in fields.items()):
+        return node
+    if fields.get("body") == [] and isinstance(node, (ast.stmt, ast.excepthandler)):
+        fields["body"] = [ast.Pass()]
+    copy: Node = type(node)(**fields)
+    return ast.copy_location(copy, node)
+
+
+def _edited_field(value: Any, edits: Edits) -> Any:
+    if isinstance(value, ast.AST):
+        return next(iter(_replaced(value, edits)), None)
+    if not isinstance(value, list):
+        return value
+    items = [new for item in value for new in (_replaced(item, edits) if isinstance(item, ast.AST) else [item])]
+    return value if len(items) == len(value) and all(new is old for new, old in zip(items, value, strict=True)) else items
+
+
+def _replaced(node: ast.AST, edits: Edits) -> list[ast.AST]:
+    if node not in edits:
+        copy = edited(node, edits)
+        empty = isinstance(copy, _OPENED) and all(isinstance(inner, ast.Pass) for inner in copy.body)
+        return [] if copy is not node and empty and not getattr(copy, "orelse", []) else [copy]
+    replacement = edits[node]
+    if replacement is None:
+        return []
+    rest = {other: by for other, by in edits.items() if other is not node}
+    nodes = [replacement] if isinstance(replacement, ast.AST) else replacement
+    return [new for inner in nodes for new in _replaced(inner, rest)]
+
+
+def children(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements directly inside a node."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif isinstance(child, (ast.excepthandler, ast.match_case)):
+            yield from children(child)
+
+
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Yield all statements below a node, in the order of the text."""
+    for child in children(tree):
+        yield child
+        yield from statements(child)
+
+
+def undefined_reads(tree: ast.Module) -> list[ast.stmt]:
+    """Return the outermost statements that read a name which nothing in their function or in the file binds.
+
+    The order of statements does not matter: the compiler decides about a name that is read before it is bound. A program
+    with `import *` has none.
+    """
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
+        return []
+    shared = set(_ALWAYS)
+    for statement in tree.body:
+        shared |= {statement.name} if isinstance(statement, ast.FunctionDef) else bound_below(statement)
+    found: list[ast.stmt] = []
+    for statement in tree.body:
+        known = shared | bound_below(statement) if isinstance(statement, ast.FunctionDef) else shared
+        waiting = [statement]
+        while waiting:
+            inner = waiting.pop()
+            if names_read(inner) <= known:
+                waiting += children(inner)
+            else:
+                found.append(inner)
+    return found
+
+
+def names_read(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement itself reads, without those that only the statements inside of it read."""
+    read: set[str] = set()
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        read.add(statement.target.id)
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        for child in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Store):
+                read.add(child.id)
+            if not isinstance(child, ast.stmt):
+                waiting.append(child)
+    return read
+
+
+def bound_below(tree: ast.AST) -> set[str]:
+    """Return all names that a node and the nodes below it bind."""
+    names: set[str | None] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.alias(name=module, asname=name):
+                names.add(name or module.partition(".")[0])
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.MatchMapping(rest=name):
+                names.add(name)
+            case ast.FunctionDef() | ast.ClassDef() | ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
+                names.add(node.name)
+    return {name for name in names if name}
 
 
 def python_frontend(case: Case) -> Frontend:
@@ -100,7 +285,7 @@ def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
     for function in tree_of(candidate).body:
         if not isinstance(function, ast.FunctionDef):
             continue
-        bound = Counter(parameters(function))
+        bound = Counter(parameter_names(function))
         bound.update(node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
         first: dict[str, str] = {}  # the first name that is bound to a call of a function
         for statement in statements(function):
@@ -144,61 +329,53 @@ def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
             yield child
 
 
-def drop_parameters(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def _replaces_parameters(values_of: Callable[[ast.FunctionDef, KernelSpec], Mapping[str, ast.expr | None]]) -> Pass:
+    """Make a pass that drops as many parameters as possible. A parameter's value, if it has one, replaces its reads."""
+
+    @wraps(values_of)
+    def run(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+        function, kernel = kernel_function(candidate), kernel_of(candidate.case)
+        if function is None or kernel is None:
+            return candidate
+        values = values_of(function, kernel)
+
+        def build(kept: Sequence[str]) -> ReducedCase:
+            dropped = values.keys() - set(kept)
+            # Without defaults, because a specialised kernel gets a value for each parameter.
+            arguments = [argument for argument in parameters(function) if argument.arg not in dropped]
+            edits: dict[ast.AST, Any] = {function.args: ast.arguments([], arguments, None, [], [], None, [])}
+            for name in dropped:
+                if value := values[name]:
+                    edits |= _renamed(function, name, value)
+            left: dict[str, Any] = {
+                field: {name: value for name, value in getattr(kernel, field).items() if name not in dropped}
+                for field in ("signature", "constexprs", "hints")
+            }
+            return with_edits(candidate, edits).with_case(spec=replace(kernel, **left))
+
+        return minimise(candidate, list(values), build, test)
+
+    return run
+
+
+@_replaces_parameters
+def drop_parameters(function: ast.FunctionDef, kernel: KernelSpec) -> Mapping[str, ast.expr | None]:
     """Drop the parameters that nothing reads, and replace others by the first one of their type."""
-    function, kernel = kernel_function(candidate), kernel_of(candidate.case)
-    if function is None or kernel is None:
-        return candidate
     read = {name for statement in statements(function) for name in names_read(statement)}
     firsts: dict[str, str] = {}
     values: dict[str, ast.expr | None] = {}
-    for name in parameters(function):
+    for name in parameter_names(function):
         if name not in read:
             values[name] = None
-        elif name in kernel.signature:
-            first = firsts.setdefault(kernel.signature[name], name)
-            values |= {name: ast.Name(first, ast.Load())} if first != name else {}
-    return _replace_parameters(candidate, test, values)
+        elif name in kernel.signature and (first := firsts.setdefault(kernel.signature[name], name)) != name:
+            values[name] = ast.Name(first, ast.Load())
+    return values
 
 
-def inline_constexprs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+@_replaces_parameters
+def inline_constexprs(_: ast.FunctionDef, kernel: KernelSpec) -> Mapping[str, ast.expr | None]:
     """Replace constexprs by their numbers."""
-    known = kernel.constexprs.items() if (kernel := kernel_of(candidate.case)) else ()
-    return _replace_parameters(
-        candidate, test, {name: ast.Constant(value) for name, value in known if not isinstance(value, str)}
-    )
-
-
-def _replace_parameters(
-    candidate: ReducedCase, test: InterestingnessTest, values: Mapping[str, ast.expr | None]
-) -> ReducedCase:
-    """Drop as many parameters as possible. A parameter's value, if it has one, replaces it where it is read."""
-    function, kernel = kernel_function(candidate), kernel_of(candidate.case)
-    if function is None or kernel is None:
-        return candidate
-
-    def build(kept: Sequence[str]) -> ReducedCase:
-        dropped = values.keys() - set(kept)
-        edits: dict[ast.AST, Any] = {function.args: _without_arguments(function.args, dropped)}
-        for name in dropped:
-            if value := values[name]:
-                edits |= _renamed(function, name, value)
-        left: dict[str, Any] = {
-            field: {name: value for name, value in getattr(kernel, field).items() if name not in dropped}
-            for field in ("signature", "constexprs", "hints")
-        }
-        return with_edits(candidate, edits).with_case(spec=replace(kernel, **left))
-
-    return minimise(candidate, list(values), build, test)
-
-
-def _without_arguments(arguments: ast.arguments, dropped: set[str]) -> ast.arguments:
-    """Return the parameters that are left. Defaults go, because a specialised kernel gets a value for each parameter."""
-    first, plain, keyword = (
-        [argument for argument in some if argument.arg not in dropped]
-        for some in (arguments.posonlyargs, arguments.args, arguments.kwonlyargs)
-    )
-    return ast.arguments(first, plain, arguments.vararg, keyword, [None] * len(keyword), arguments.kwarg, [])
+    return {name: ast.Constant(value) for name, value in kernel.constexprs.items() if not isinstance(value, str)}
 
 
 @greedily
