@@ -11,9 +11,8 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome
 from triage.bisect import plan
-from triage.bisect.plan import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import run_search
+from triage.bisect.search import BisectRequest, run_search
 from triage.execution.task import ProbeJob
 from triage.git_history import CommitPosition, Timeline
 from triage.model.errors import BadInput

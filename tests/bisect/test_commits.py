@@ -10,7 +10,7 @@ from tests.git_history.history import History
 from triage.bisect.candidates import CommitCandidates, commit_range
 from triage.bisect.pass_evidence import PassEvidence
 from triage.bisect.result import Answer, Bisection
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.git_history import Timeline
 from triage.report.bisection import bisect_document
 from triage.report.formats import rendered
@@ -45,7 +45,8 @@ def bisect(timeline: Timeline, letters: str, **more: object) -> tuple[Bisection,
     runner = compilers_of(timeline, letters)
     last = len(letters) - 1
     source = EverySource(seconds=30.0)
-    return run_search(BisectSearch(runner, case_named("case"), range_of(timeline, last, source), **more)), runner
+    request = BisectRequest(runner, case_named("case"), attribute=False)
+    return run_search(BisectSearch(request, range_of(timeline, last, source), **more)), runner
 
 
 def names(timeline: Timeline, found: Bisection) -> list[int]:
@@ -67,7 +68,7 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Timeline) -> None:
     runner = compilers_of(timeline, "P" * 17 + "F" * 23)
     line = range_of(timeline, 39, EverySource([17]), ("!notes.txt",))
-    found = run_search(BisectSearch(runner, case_named("case"), line))
+    found = run_search(BisectSearch(BisectRequest(runner, case_named("case"), attribute=False), line))
     assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])  # the package of 18, which is the same, is taken
     inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
     assert not inert & set(runner.asked)
@@ -76,6 +77,6 @@ def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Tim
 
 def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_answer(timeline: Timeline) -> None:
     wrong = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "both ends diverge after TilePass")
-    found, _ = bisect(timeline, "P" * 17 + "F" * 23, compare=lambda good, bad: wrong)
+    found, _ = bisect(timeline, "P" * 17 + "F" * 23, evidence=wrong)
     assert (found.confirmed, names(timeline, found)) == (True, [17])
     assert wrong.summary in rendered("text", found, bisect_document)

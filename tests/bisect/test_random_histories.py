@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.bisect.letters import LetterRange, LetterRunner, case_named, letter_range, plain_range
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.search import BisectSearch, confirmations, run_search
+from triage.bisect.search import BisectRequest, BisectSearch, confirmations, run_search
 
 PRICES = (0.0, 5.0, 60.0, 1800.0)
 
@@ -65,7 +65,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 def holds(world: World) -> None:
     runner = LetterRunner(world.letters, world.jobs)
-    found = run_search(BisectSearch(runner, case_named("case"), world.range, kind=world.kind))
+    found = run_search(BisectSearch(BisectRequest(runner, case_named("case"), kind=world.kind), world.range))
     named = suspects_of(found)
     assert named == world.suspects
     assert world.culprit in named
@@ -95,7 +95,7 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
         places = randomly.choice((16, 64, 200))
         culprit = randomly.randrange(1, places)
         runner = LetterRunner("P" * culprit + "F" * (places - culprit), 1, 1 - fails, seed)
-        found = run_search(BisectSearch(runner, case_named("case"), plain_range(places)))
+        found = run_search(BisectSearch(BisectRequest(runner, case_named("case")), plain_range(places)))
         confirmed += found.confirmed
         wrong += found.confirmed and culprit not in suspects_of(found)
     assert wrong <= 0.005 * confirmed

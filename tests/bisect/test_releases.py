@@ -7,8 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.letters import HistoryRunner, case_named
-from triage.bisect.plan import BisectRequest, bisect_between
+from triage.bisect.plan import bisect_between
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
+from triage.bisect.search import BisectRequest
 from triage.execution.judge import any_failure, same_family
 from triage.model.outcome import Cause
 

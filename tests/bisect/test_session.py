@@ -10,8 +10,9 @@ from rich.console import Console
 
 from tests.bisect.letters import HistoryRunner, case_named
 from tests.execution.damage import DAMAGE, each_damage
-from triage.bisect.plan import BisectRequest, plan
+from triage.bisect.plan import plan
 from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.search import BisectRequest
 from triage.cli.interactive_bisect import Session, read_journal
 from triage.model.errors import Interrupted
 from triage.model.outcome import Verdict
@@ -47,12 +48,12 @@ def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed() -> Non
 
 def test_a_persons_verdict_counts_but_does_not_confirm() -> None:
     session = session_on()
-    asked = len(session.search.runner.asked)
+    asked = len(session.search.request.runner.asked)
     found, _ = typed(session, "good 1.16.0", "bad 1.17.0")
     assert found
     assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
     assert [one.name for one in found.suspects] == ["1.17.0"]
-    assert len(session.search.runner.asked) == asked
+    assert len(session.search.request.runner.asked) == asked
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_quitting_keeps_everything_and_resume_repeats_no_probe(tmp_path: Path) -
     assert found
     assert found.after.name == "1.17.0"
     known = {int(entry.name.split(".")[1]) for entry in first.entries}
-    probed = [index for _, index, _ in again.search.runner.asked]
+    probed = [index for _, index, _ in again.search.request.runner.asked]
     assert not known - {16, 17} & set(probed)
 
 

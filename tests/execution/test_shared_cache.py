@@ -21,7 +21,7 @@ from tests.loopback_server import serving
 from tests.programs import write_program
 from triage.bisect.candidates import release_range
 from triage.bisect.result import Answer
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.cli.app import app
 from triage.execution.cache import Record, ResultCache
 from triage.execution.shared_cache import SharedCache, is_portable, packed
@@ -188,7 +188,9 @@ class ForeignRunner(HistoryRunner):
 def test_results_of_others_guide_a_bisect_and_do_not_confirm_it() -> None:
     fresh = {}
     for runner in (HistoryRunner({"mine": "PPPPFFFF"}), ForeignRunner({"mine": "PPPPFFFF"})):
-        answer = run_search(BisectSearch(runner, case_named("mine"), release_range(runner.registry, release_refs(8))))
+        answer = run_search(
+            BisectSearch(BisectRequest(runner, case_named("mine")), release_range(runner.registry, release_refs(8)))
+        )
         assert (answer.status, answer.confirmed) == (Answer.CULPRIT, True)
         fresh[type(runner)] = sorted(index for _, index, is_fresh in runner.asked if is_fresh)
     assert fresh[ForeignRunner] == sorted([*fresh[HistoryRunner], 3, 4]), "one more of each side"

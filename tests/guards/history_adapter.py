@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from tests.bisect.letters import LetterRegistry, case_named, letter_range, outcome
 from tests.guards.histories import World
-from triage.bisect.plan import BisectRequest, bisect_between
+from triage.bisect.plan import bisect_between
 from triage.bisect.result import BisectKind
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
@@ -60,12 +60,13 @@ def search(world: World, seed: int) -> Found:
     """Search a history whose probes are wrong as often as it says; `seed` decides which."""
     kind = BisectKind.FIX if world.finds_fix else BisectKind.REGRESSION
     runner, case, size = FlakyRunner(world, seed), case_named("case"), len(world.letters)
+    request = BisectRequest(runner, case, kind=kind)  # type: ignore[arg-type]
     if world.commits:
         line = letter_range([1.0] * size, world.weights)
-        answer = run_search(BisectSearch(runner, case, line, kind=kind))
+        answer = run_search(BisectSearch(request, line))
     else:
         ends = ("1.0.0", f"1.{size - 1}.0") if world.ends_named else (None, None)
-        answer = bisect_between(BisectRequest(runner, case, kind=kind), *ends)  # type: ignore[arg-type]
+        answer = bisect_between(request, *ends)
     before, after = (_index(revision.name) if revision else -1 for revision in (answer.before, answer.after))
     return Found(answer.confirmed, before, after, len(runner.asked))
 

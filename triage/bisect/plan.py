@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, CommitCandidates, commit_range, release_range
-from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.releases import follow_failure, search_from_open_ends
-from triage.bisect.result import CONFIDENCE, Bisection, BisectKind
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.bisect.versions import versions_between
-from triage.execution.engine import Engine
-from triage.execution.judge import Match, same_signature
 from triage.git_history import Repository, Timeline, UnknownCommit, main_refs
-from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
-from triage.model.outcome import Failure
 from triage.toolchains.registry import ToolchainRef
-from triage.toolchains.sources.project import FILE, Project, find_project, load_project, sources_of, tagged_commit
+from triage.toolchains.sources.project import sources_of, tagged_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,44 +32,6 @@ class RangeEnd:
     @property
     def is_release(self) -> bool:
         return self.ref is not None and self.ref.is_release
-
-
-@dataclass(frozen=True)
-class BisectRequest:
-    """What to bisect and how, without the two revisions."""
-
-    runner: Engine
-    case: Case
-    repo: Path | None = None
-    """A clone of the compiler, to search commits; without one, releases are searched."""
-    project_file: Path | None = None
-    """Named by the user; otherwise a `triage.yaml` here or in the clone, otherwise the one that is shipped."""
-    kind: BisectKind = BisectKind.REGRESSION
-    match: Callable[[Failure], Match] = same_signature
-    confidence: float = CONFIDENCE
-    attribute: bool = True
-    """Compare the passes of both ends before a search over commits, as evidence about the commit."""
-    build: bool = False
-    """Build commits from source if only the shipped project file says how."""
-    go_on: Callable[[str], bool] = lambda _: True
-    """Asks whether to start a search over commits whose cost is this text."""
-
-    @cached_property
-    def repository(self) -> Repository:
-        """The clone. Raises BadInput if it is missing or not a clone."""
-        if self.repo is None:
-            raise BadInput("commits need a clone of the compiler: name it with --repo")
-        return Repository(self.repo)
-
-    @cached_property
-    def project(self) -> Project:
-        """The project file. Raises BadFiles if it has mistakes."""
-        if self.project_file:
-            return load_project(self.project_file)
-        folders = [Path(), *filter(None, [self.repo])]
-        project = find_project(self.case.compiler, *folders)
-        is_own = any((folder / FILE).is_file() for folder in folders)
-        return project if self.build or is_own else project.model_copy(update={"build": None})
 
 
 def bisect_between(request: BisectRequest, before: str | None = None, after: str | None = None) -> Bisection:
@@ -119,22 +76,12 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearc
     request.runner.progress.note(f"{request.case.name}: {commits.cost.text}")
     if not request.go_on(commits.cost.text):
         raise Interrupted("stopped before the search over commits")
-    search = search_on(request, commits)
-    if request.attribute:
-        search.compare = partial(pass_evidence, request.runner, request.case, repository=request.repository)
-    return search
-
-
-def search_on(request: BisectRequest, candidates: BisectRange) -> BisectSearch:
-    """Make the search along a range; nothing is probed yet."""
-    search = BisectSearch(request.runner, request.case, candidates, request.kind, request.match)
-    search.confidence = request.confidence
-    return search
+    return BisectSearch(request, commits)
 
 
 def search_versions(request: BisectRequest, refs: Sequence[ToolchainRef]) -> BisectSearch:
     """Make the search along toolchains, oldest first."""
-    return search_on(request, release_range(request.runner.registry, refs))
+    return BisectSearch(request, release_range(request.runner.registry, refs))
 
 
 def _plan_releases(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:

@@ -40,7 +40,7 @@ def _find_ends(search: BisectSearch, first: int | None, last: int | None) -> tup
             outcome = search.outcomes[search.last][-1]
             search.cause = outcome.cause if isinstance(outcome, Untestable) else None
             return None
-        if first is None and search.kind is BisectKind.REGRESSION and isinstance(search.outcomes[last][-1], Compiled):
+        if first is None and search.request.kind is BisectKind.REGRESSION and isinstance(search.outcomes[last][-1], Compiled):
             last = _before_the_fix(search, last)
             if last is None:
                 return None
@@ -49,7 +49,7 @@ def _find_ends(search: BisectSearch, first: int | None, last: int | None) -> tup
     if not search.is_end(last, Side.NEW):
         return None
     if first is None:
-        first = _first_where(search, _backwards(last), lambda one: wrong_end("", one, Side.OLD, search.kind) is None)
+        first = _first_where(search, _backwards(last), lambda one: wrong_end("", one, Side.OLD, search.request.kind) is None)
         if first is None:
             search.reason = _no_old_end(search, last)
             return None
@@ -65,7 +65,8 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | None:
         oldest = search.revision(0).name
         search.reason = f"no release from {oldest} to {search.revision(newest).name} fails: nothing regressed"
         return None
-    fix = replace(part_of(search, failing, newest), kind=BisectKind.FIX, match=lambda _: any_failure)
+    fix = part_of(search, failing, newest)
+    fix.request = replace(search.request, kind=BisectKind.FIX, match=lambda _: any_failure)
     found = run_search(fix)
     search.outcomes |= {failing + index: outcomes for index, outcomes in fix.outcomes.items()}
     search.revisions |= {failing + index: revision for index, revision in fix.revisions.items()}
@@ -92,7 +93,7 @@ def _first_where(
     search: BisectSearch, order: Iterable[int], fits: Callable[[Outcome], bool], jobs: int | None = None
 ) -> int | None:
     """Return the first release in `order` whose outcome fits. jobs: probes at once."""
-    order, jobs = list(order), jobs or search.runner.jobs
+    order, jobs = list(order), jobs or search.request.runner.jobs
     for start in range(0, len(order), jobs):
         batch = order[start : start + jobs]
         search.ask(index for index in batch if index not in search.outcomes)
@@ -108,7 +109,7 @@ def _is_failing(outcome: Outcome) -> bool:
 
 def _no_old_end(search: BisectSearch, last: int) -> str:
     oldest, newest = search.revision(0).name, search.revision(last).name
-    if search.kind is BisectKind.FIX:
+    if search.request.kind is BisectKind.FIX:
         return f"nothing was fixed: no release from {oldest} to {newest} fails"
     if any(isinstance(outcomes[-1], Untestable) for outcomes in search.outcomes.values()):
         return f"no release from {oldest} to {newest} compiles it: some could not be tested"
@@ -125,7 +126,7 @@ def _with_fix_alone(search: BisectSearch, found: Bisection) -> Bisection:
         kind=BisectKind.FIX,
         status=fixed.answer,
         failure=fixed.failure,
-        hint=unexpected(search.case, fixed.failure),
+        hint=unexpected(search.request.case, fixed.failure),
         before=fixed.before,
         after=fixed.after,
         suspects=fixed.suspects,
@@ -147,7 +148,9 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
     hidden = [index for index in range(low + 1, high) if any(map(_is_failing, search.outcomes.get(index, [])[-1:]))]
     if isinstance(search.range, CommitCandidates) or not hidden:
         return replace(found, broke=broke)
-    first = run_search(replace(part_of(search, low, hidden[0]), match=lambda _: any_failure)).transition()
+    any_change = part_of(search, low, hidden[0])
+    any_change.request = replace(search.request, match=lambda _: any_failure)
+    first = run_search(any_change).transition()
     second = run_search(_begun(replace(part_of(search, hidden[-1], high), judge=_present_or_other), broke.failure)).transition()
     effort = search.effort
     found = replace(found, probes=effort.probes, rounds=effort.rounds, cached=effort.cached)
@@ -167,7 +170,7 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
 
 def search_change(search: BisectSearch, failure: Failure) -> Bisection:
     """Search where a failure came to a case that may fail in another way at the old end."""
-    search.judge, search.failure, search.compare = _present_or_not, failure, None
+    search.judge, search.failure = _present_or_not, failure
     search.ask(index for index in (0, search.last) if index not in search.outcomes)
     for index, side in ((0, Side.OLD), (search.last, Side.NEW)):
         name, outcome = search.revision(index).name, search.outcomes[index][-1]

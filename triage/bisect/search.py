@@ -8,11 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.belief import Belief, SuspectBlock, next_probes
-from triage.bisect.candidates import BisectRange
-from triage.bisect.pass_evidence import PassEvidence
+from triage.bisect.candidates import BisectRange, CommitCandidates
+from triage.bisect.pass_evidence import PassEvidence, pass_evidence
 from triage.bisect.prior import Clues
 from triage.bisect.result import (
     CONFIDENCE,
@@ -29,10 +30,12 @@ from triage.bisect.result import (
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_signature, verdict_of
 from triage.execution.task import ProbeJob
+from triage.git_history import Repository
 from triage.model.case import Case
+from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Untestable, Verdict
 from triage.model.revision import Revision
-from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.sources.project import FILE, Project, find_project, load_project
 
 _LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
 _MOST_ROUNDS = 40  # searches for another pair after a confirmation that failed
@@ -60,20 +63,51 @@ class Effort:
     started: float = field(default_factory=time.monotonic)
 
 
+@dataclass(frozen=True)
+class BisectRequest:
+    """What to bisect and how, without the two revisions."""
+
+    runner: Engine
+    case: Case
+    repo: Path | None = None
+    """A clone of the compiler, to search commits; without one, releases are searched."""
+    project_file: Path | None = None
+    """Named by the user; otherwise a `triage.yaml` here or in the clone, otherwise the one that is shipped."""
+    kind: BisectKind = BisectKind.REGRESSION
+    match: Callable[[Failure], Match] = same_signature
+    confidence: float = CONFIDENCE
+    attribute: bool = True
+    """Compare the passes of both ends before a search over commits, as evidence about the commit."""
+    build: bool = False
+    """Build commits from source if only the shipped project file says how."""
+    go_on: Callable[[str], bool] = lambda _: True
+    """Asks whether to start a search over commits whose cost is this text."""
+
+    @cached_property
+    def repository(self) -> Repository:
+        """The clone. Raises BadInput if it is missing or not a clone."""
+        if self.repo is None:
+            raise BadInput("commits need a clone of the compiler: name it with --repo")
+        return Repository(self.repo)
+
+    @cached_property
+    def project(self) -> Project:
+        """The project file. Raises BadFiles if it has mistakes."""
+        if self.project_file:
+            return load_project(self.project_file)
+        folders = [Path(), *filter(None, [self.repo])]
+        project = find_project(self.case.compiler, *folders)
+        is_own = any((folder / FILE).is_file() for folder in folders)
+        return project if self.build or is_own else project.model_copy(update={"build": None})
+
+
 @dataclass(slots=True)
 class BisectSearch:
     """A search in progress: what was probed and what follows from it."""
 
-    runner: Engine
-    case: Case
+    request: BisectRequest
     range: BisectRange
-    kind: BisectKind = BisectKind.REGRESSION
-    match: Callable[[Failure], Match] = same_signature
-    """Makes the test that recognises the failure that is bisected."""
     judge: Callable[[Outcome, Match], Verdict] = verdict_of
-    confidence: float = CONFIDENCE
-    compare: Callable[[ToolchainRef, ToolchainRef], PassEvidence | None] | None = None
-    """Compares the passes of a good and a bad compiler, as evidence about the commit."""
     outcomes: dict[int, list[Outcome]] = field(default_factory=dict)
     belief: Belief | None = None
     failure: Failure | None = None
@@ -100,7 +134,7 @@ class BisectSearch:
 
     @property
     def failing_end(self) -> int:
-        return self.last if self.kind.failing is Side.NEW else 0
+        return self.last if self.request.kind.failing is Side.NEW else 0
 
     def revision(self, index: int) -> Revision:
         return self.revisions.get(index, self.range.candidates[index].revision)
@@ -123,22 +157,22 @@ class BisectSearch:
     @property
     def resolved(self) -> bool:
         """Whether the leading suspects are likely enough, with a probe on each side of them."""
-        return self.belief is not None and self.belief.is_resolved(self.confidence)
+        return self.belief is not None and self.belief.is_resolved(self.request.confidence)
 
     @property
     def clues(self) -> Clues:
         """What the failure, the case and the passes say about the culprit."""
         assert self.failure is not None
-        clues = Clues.of(self.failure, self.case.target.backend)
+        clues = Clues.of(self.failure, self.request.case.target.backend)
         return self.evidence.added_to(clues) if self.evidence else clues
 
     def verdict(self, outcome: Outcome) -> Verdict:
         assert self.failure is not None
-        return self.judge(outcome, self.match(self.failure))
+        return self.judge(outcome, self.request.match(self.failure))
 
     def side(self, outcome: Outcome) -> Side | None:
         """Return the side of the change that an outcome shows; None if it is skipped."""
-        return self.kind.side(self.verdict(outcome))
+        return self.request.kind.side(self.verdict(outcome))
 
     def shown(self, index: int) -> tuple[int, int]:
         """Return how often a candidate was on the old and on the new side."""
@@ -155,12 +189,13 @@ class BisectSearch:
         outcome = self.outcomes[self.failing_end][-1]
         assert isinstance(outcome, Failed)
         self.failure = outcome.failure
-        self.runner.progress.note(f"{self.case.name}: bisecting {self.failure.failure_class}: {self.failure.headline}")
-        if (hint := unexpected(self.case, self.failure)) is not None:
-            self.runner.progress.note(hint)
-        if self.compare is not None and self.evidence is None and self._worth_comparing():
-            good, bad = self.last - self.failing_end, self.failing_end
-            self.evidence = self.compare(self.range.candidates[good].ref, self.range.candidates[bad].ref)
+        request, note = self.request, self.request.runner.progress.note
+        note(f"{request.case.name}: bisecting {self.failure.failure_class}: {self.failure.headline}")
+        if (hint := unexpected(request.case, self.failure)) is not None:
+            note(hint)
+        if self.evidence is None and self._worth_comparing():
+            good, bad = (self.range.candidates[index].ref for index in (self.last - self.failing_end, self.failing_end))
+            self.evidence = pass_evidence(request.runner, request.case, good, bad, request.repository)
         self.rebuild()
         return True
 
@@ -172,7 +207,7 @@ class BisectSearch:
     def is_end(self, index: int, side: Side) -> bool:
         """Return whether the last outcome of a candidate fits an end; sets `reason` and `cause` if it does not."""
         outcome = self.outcomes[index][-1]
-        self.reason = wrong_end(self.revision(index).name, outcome, side, self.kind)
+        self.reason = wrong_end(self.revision(index).name, outcome, side, self.request.kind)
         self.cause = outcome.cause if isinstance(outcome, Untestable) else None
         return self.reason is None
 
@@ -196,7 +231,8 @@ class BisectSearch:
         """Return whether comparing passes costs less than the probes that it may save: it compiles twice, and slowly."""
         seconds = sorted(one.seconds for one in self.range.candidates if one.untestable is None)
         probe = seconds[len(seconds) // 2] + self.compile_seconds
-        return self.last >= _WORTH_COMPARING and probe >= _SLOWER * 2 * self.compile_seconds
+        is_asked = self.request.attribute and isinstance(self.range, CommitCandidates)
+        return is_asked and self.last >= _WORTH_COMPARING and probe >= _SLOWER * 2 * self.compile_seconds
 
     # Probe
 
@@ -206,7 +242,7 @@ class BisectSearch:
             return ()
         assert self.belief is not None
         seconds = [candidate.seconds + self.compile_seconds for candidate in self.range.candidates]
-        return next_probes(self.belief, seconds, self.runner.jobs)
+        return next_probes(self.belief, seconds, self.request.runner.jobs)
 
     def ask(self, indices: Iterable[int], *, fresh: bool = False, times: int = 1) -> None:
         """Probe candidates at once, each `times` times, and take in the outcomes. fresh: ignore the cache."""
@@ -214,7 +250,7 @@ class BisectSearch:
         jobs: list[ProbeJob] = []
         for index in indices:
             candidate = self.range.candidates[index]
-            case = candidate.case_of() if candidate.case_of else self.case
+            case = candidate.case_of() if candidate.case_of else self.request.case
             if isinstance(case, Untestable):
                 self.take(index, case)
             elif asked.setdefault((case.source, candidate.ref.revision.name), index) == index:
@@ -223,7 +259,7 @@ class BisectSearch:
             return
         self.effort.rounds += 1
         jobs += [replace(job, fresh=True) for _ in range(times - 1) for job in jobs]
-        for probe in self.runner.probe_all(jobs, f"bisect {self.case.name}"):
+        for probe in self.request.runner.probe_all(jobs, f"bisect {self.request.case.name}"):
             index, outcome = asked[probe.case.source, probe.revision.name], probe.outcome
             self.effort.probes += 1
             self.effort.cached += probe.cached
@@ -260,7 +296,7 @@ class BisectSearch:
             line = f"1 suspect left: {name}"
         if line != self.told:
             self.told = line
-            self.runner.progress.note(line)
+            self.request.runner.progress.note(line)
 
     # Confirm
 
@@ -285,7 +321,7 @@ class BisectSearch:
     @property
     def evidence_needed(self) -> float:
         """Log odds for a side at which chance confirms a wrong pair less often than the confidence allows."""
-        return -math.log(max(1 - self.confidence, 1e-6) / (2 * _TESTED_PAIRS))
+        return -math.log(max(1 - self.request.confidence, 1e-6) / (2 * _TESTED_PAIRS))
 
     def proof(self, index: int, side: Side) -> float:
         """Return how well the probes of a candidate prove its side: 1 or more is enough, below 0 they rather show the other.
@@ -300,7 +336,7 @@ class BisectSearch:
         trusted = -1 if index in self.foreign else 0
         if not (self.contradicts or self.is_inverted):
             lead = (old - new if side is Side.OLD else new - old) - skipped + trusted
-            return lead / (1 + confirmations(self.confidence))
+            return lead / (1 + confirmations(self.request.confidence))
         # What the pair itself shows counts too: were it right, its candidates would err as often as the ends.
         missed, false = self.rates
         (before, _), (after, _) = self.pair
@@ -316,7 +352,7 @@ class BisectSearch:
     def times(self) -> int:
         """How often each of a pair is probed again at once, while no candidate contradicts itself."""
         if not self.is_inverted:
-            return confirmations(self.confidence)
+            return confirmations(self.request.confidence)
         return math.ceil(self.evidence_needed / math.log((1 - _FLAKY_RATE) / _FLAKY_RATE)) - 1
 
     @property
@@ -344,7 +380,7 @@ def run_search(search: BisectSearch) -> Bisection:
     if start is None or start == search.last:
         return found
     names = (search.revision(index).name for index in (0, start, search.last))
-    search.runner.progress.note("{} has the change of {}, which {} contains: searching from there".format(*names))
+    search.request.runner.progress.note("{} has the change of {}, which {} contains: searching from there".format(*names))
     further = run_search(part_of(search, start, search.last))
     if further.status is not Answer.INCONCLUSIVE:
         return further
@@ -439,7 +475,8 @@ def _flaky_end(name: str) -> str:
 
 def answer(search: BisectSearch) -> Bisection:
     """Report what the search knows so far."""
-    belief, match = search.belief, search.match(search.failure) if search.failure else any_failure
+    request, belief = search.request, search.belief
+    match = request.match(search.failure) if search.failure else any_failure
     untestable, others = [], []
     for index, outcomes in sorted(search.outcomes.items()):
         outcome = outcomes[-1]
@@ -452,8 +489,8 @@ def answer(search: BisectSearch) -> Bisection:
         untestable += [UntestableRevision(one.revision, one.untestable) for one in inside if one.untestable is not None]
         untestable += search.range.left_out
     inconclusive = Bisection(
-        case=search.case.name,
-        kind=search.kind,
+        case=request.case.name,
+        kind=request.kind,
         status=Answer.INCONCLUSIVE,
         failure=search.failure,
         probes=search.effort.probes,
@@ -466,7 +503,7 @@ def answer(search: BisectSearch) -> Bisection:
         other_failures=tuple(others),
         reason=search.reason,
         cause=search.cause,
-        hint=unexpected(search.case, search.failure) if search.failure else None,
+        hint=unexpected(request.case, search.failure) if search.failure else None,
         broke=search.broke,
         fixed=search.fixed,
     )
@@ -478,7 +515,7 @@ def answer(search: BisectSearch) -> Bisection:
         indices = [index for index in range(low + 1, high + 1) if chances[index] > 0]
     else:
         low, high = belief.bounds
-        indices = belief.credible(search.confidence)
+        indices = belief.credible(request.confidence)
     total = float(sum(chances[index] for index in indices))
     ranked = sorted(indices, key=lambda index: (-chances[index], index))
     details = search.range.details(ranked[:_NOTED], search.clues)
@@ -486,7 +523,7 @@ def answer(search: BisectSearch) -> Bisection:
         replace(details.get(index) or search.change(index), probability=round(float(chances[index]) / total, 4))
         for index in ranked
     ]
-    kind, before, after = search.kind, search.revision(low), search.revision(high)
+    kind, before, after = request.kind, search.revision(low), search.revision(high)
     undone = all(search.range.candidates[index].is_undone for index in indices)
     if undone:  # what the new end lacks: it changed the state the other way round
         kind, before, after = kind.opposite, after, before

@@ -8,9 +8,10 @@ from dataclasses import asdict, replace
 
 from triage.bisect.candidates import commit_change
 from triage.bisect.pass_evidence import pass_evidence
-from triage.bisect.plan import BisectRequest, line_to, range_end
+from triage.bisect.plan import line_to, range_end
 from triage.bisect.prior import Clues, commit_prior, explain
 from triage.bisect.result import RankedChange, RankedChanges
+from triage.bisect.search import BisectRequest
 from triage.git_history import place_of, pull_request, read_branches, same_change, title
 from triage.git_history.refs import links_of
 from triage.model.outcome import Failure

@@ -20,9 +20,9 @@ from typing import ClassVar
 
 from triage.bisect.candidates import BisectRange, Candidate, commit_change
 from triage.bisect.history import plain_status
-from triage.bisect.plan import BisectRequest, bisect_between, compilers_at, line_to, search_on, search_versions
+from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
 from triage.bisect.result import Answer, Bisection, Combination, Side
-from triage.bisect.search import run_search, wrong_end
+from triage.bisect.search import BisectRequest, BisectSearch, run_search, wrong_end
 from triage.execution.judge import verdict_of
 from triage.execution.task import ProbeJob
 from triage.git_history import Repository
@@ -239,7 +239,7 @@ def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after:
         else:
             by_compiler = run_search(search_versions(own, list(compilers.values())))
     if changed is not ChangedSide.COMPILER:
-        by_model = run_search(search_on(replace(request, case=cases[Side.NEW]), models.commits_with(compilers[other])))
+        by_model = run_search(BisectSearch(replace(request, case=cases[Side.NEW]), models.commits_with(compilers[other])))
     return TwoRepositories(changed, combinations, by_compiler, by_model)
 
 

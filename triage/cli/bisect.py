@@ -40,7 +40,7 @@ from triage.report.tables import forecast_document
 from triage.toolchains.home import home_path
 
 if TYPE_CHECKING:  # the search needs numpy, which is slow to import
-    from triage.bisect.plan import BisectRequest
+    from triage.bisect.search import BisectRequest
     from triage.bisect.two_repositories import ModelHistory
 
 T = TypeVar("T")
@@ -128,7 +128,8 @@ def bisect(
     models = _model_history(named.recipe, named.case, model, find) if model else None
     chosen = models.at(models.ends[1]) if models else named.load()
     with compiling.open(chosen, trust=trust) as runner:
-        from triage.bisect.plan import BisectRequest, bisect_between
+        from triage.bisect.plan import bisect_between
+        from triage.bisect.search import BisectRequest
 
         request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, metric is None, build, _asked)
         if dry_run:

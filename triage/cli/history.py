@@ -72,7 +72,8 @@ def history(
 
 def _branches_of(runner: Engine, repo: Path, found: Sequence[History]) -> Sequence[Branch]:
     """Return the branches of the releases between which the status of a case changes."""
-    from triage.bisect.plan import BisectRequest, range_end
+    from triage.bisect.plan import range_end
+    from triage.bisect.search import BisectRequest
     from triage.git_history import Timeline, read_branches
 
     changes = [(history.about, change) for history in found for change in history.changes]

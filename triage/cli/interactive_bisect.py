@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triage.bisect.plan import BisectRequest, plan
+from triage.bisect.plan import plan
 from triage.bisect.result import Bisection, BisectKind, Side
-from triage.bisect.search import BisectSearch, answer, confirm
+from triage.bisect.search import BisectRequest, BisectSearch, answer, confirm
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Verdict
 from triage.report.elements import duration_text, plural
@@ -73,7 +73,13 @@ class Session:
 
     def __init__(self, search: BisectSearch, home: Path, out: Console) -> None:
         self.search, self.out, self.entries = search, out, list[JournalEntry]()
-        key = (_FORMAT, search.case.name, search.revision(0).name, search.revision(search.last).name, search.kind)
+        key = (
+            _FORMAT,
+            search.request.case.name,
+            search.revision(0).name,
+            search.revision(search.last).name,
+            search.request.kind,
+        )
         self.journal = home / "bisects" / f"{blake2b(chr(0).join(key).encode(), digest_size=10).hexdigest()}.json"
 
     def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
@@ -86,7 +92,7 @@ class Session:
             out.print(f"resumed: {plural(len(self.entries), 'verdict')} of the journal")
         elif known:
             out.print(f"an earlier bisect of this range left {plural(len(known), 'verdict')}; --resume continues it")
-        change = "good to bad" if search.kind is BisectKind.REGRESSION else "bad to good"
+        change = "good to bad" if search.request.kind is BisectKind.REGRESSION else "bad to good"
         out.print(f"Find the first revision after the change from {change}.")
         out.print(HELP, style="dim")
         while chosen := search.choose():
@@ -165,9 +171,9 @@ class Session:
         Raises:
             BadInput: It contradicts an end of the range or an earlier verdict.
         """
-        search, side_of = self.search, self.search.kind.side
+        search, side_of = self.search, self.search.request.kind.side
         name, side = search.revision(index).name, side_of(verdict)
-        known = {0: search.kind.verdict(Side.OLD), search.last: search.kind.verdict(Side.NEW)}
+        known = {0: search.request.kind.verdict(Side.OLD), search.last: search.request.kind.verdict(Side.NEW)}
         known |= {self._index_of(entry.name): entry.verdict for entry in self.entries}
         for other, said in sorted(known.items()):
             is_old, is_new = side_of(said) is Side.OLD and index <= other, side_of(said) is Side.NEW and index >= other
@@ -187,7 +193,7 @@ class Session:
         assert search.belief is not None
         known = ((self._index_of(entry.name), entry) for entry in entries)
         new = ((index, entry) for index, entry in known if entry.by == "person" or index not in search.outcomes)
-        search.belief = search.belief.observe(*((index, search.kind.side(entry.verdict)) for index, entry in new))
+        search.belief = search.belief.observe(*((index, search.request.kind.side(entry.verdict)) for index, entry in new))
 
     def _index_of(self, name: str) -> int:
         """Return the candidate with this name, or a sha that begins with it (4 digits or more). BadInput: not exactly one."""

@@ -43,7 +43,7 @@ def suspects(
     (`triton:3.1.0`). For a recipe, the passes of both compilers are compared if they are installed. Suspected are then the
     first pass where they diverge and passes that run with one of them only.
     """
-    from triage.bisect.plan import BisectRequest
+    from triage.bisect.search import BisectRequest
     from triage.bisect.suspects import rank_changes
 
     is_recipe = source.suffix in _RECIPES

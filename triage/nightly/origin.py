@@ -17,8 +17,7 @@ from triage.model.outcome import Failure
 from triage.toolchains.registry import ToolchainRef
 
 if TYPE_CHECKING:  # numpy is slow to import
-    from triage.bisect.plan import BisectRequest
-    from triage.bisect.search import BisectSearch
+    from triage.bisect.search import BisectRequest, BisectSearch
 
 ToolchainPair = tuple[ToolchainRef, ToolchainRef]
 """The toolchain without the failure, and the one with it."""
@@ -157,7 +156,7 @@ class OriginFinder:
         return _run(search_versions(replace(self._request(case), kind=kind), versions.refs), changed)
 
     def _request(self, case: Case) -> BisectRequest:
-        from triage.bisect.plan import BisectRequest
+        from triage.bisect.search import BisectRequest
 
         return BisectRequest(self.runner, case, self.repo, self.project_file, attribute=self.compare_passes)
 
