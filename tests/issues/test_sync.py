@@ -16,8 +16,9 @@ from tests.nightly.test_compare import night_of
 from triage.cli.app import app
 from triage.model.revision import Revision
 from triage.nightly.issues import ActionCause, ActionKind, IssueChange
-from triage.nightly.result import IssueDraft, Night, StepResult
+from triage.nightly.result import Night, StepResult
 from triage.nightly.store import NightStore
+from triage.reduce.result import IssueDraft
 from triage.report.night import write_reports
 from triage.report.night_issue import issue_body
 

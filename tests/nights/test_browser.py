@@ -12,8 +12,8 @@ import pytest
 from tests.browser import faults
 from tests.nights.documents import nights
 from tests.nights.test_site import HOSTILE
-from triage.nightly.result import IssueDraft
 from triage.nightly.store import NightStore
+from triage.reduce.result import IssueDraft
 from triage.report.site import Site
 
 pytestmark = pytest.mark.browser

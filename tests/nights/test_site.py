@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.nights.documents import case_result, failure, night, nights
-from triage.nightly.result import IssueDraft, StepResult, cluster_id
+from triage.nightly.result import StepResult, cluster_id
 from triage.nightly.store import NightStore
+from triage.reduce.result import IssueDraft
 from triage.report.site import Site
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"

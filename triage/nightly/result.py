@@ -18,6 +18,7 @@ from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import FAILING, PASSING, Cause, Failure, Status
 from triage.model.revision import Revision
+from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy
 
 SCHEMA: Final = 4  # of the JSON
@@ -143,20 +144,6 @@ class ClusterAttribution:
     files: list[str] = field(default_factory=list)
     page: str | None = None
     """The page with both IRs, relative to the folder of the report. It is never read."""
-
-
-@dataclass(frozen=True)
-class IssueDraft:
-    """What the draft of an issue shows of the reduced program. Reports render it, and read no file to do so."""
-
-    files: dict[str, str | None]
-    """The program, and the files that the command needs, by name; null for one that is too long to paste."""
-    command: str
-    error: str = ""
-    """The line of the output that names the failure."""
-    output: str = ""
-    unneeded: list[str] = field(default_factory=list)
-    """Flags of the case that the failure does not need."""
 
 
 @dataclass(frozen=True, kw_only=True)

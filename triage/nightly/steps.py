@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,20 +19,17 @@ from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome
 from triage.nightly.origin import ToolchainPair
-from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, IssueDraft
+from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster
 from triage.nightly.run import NightRun
 from triage.reduce.baseline import ReductionRequest
-from triage.reduce.replay import RECORD, open_reproducers, replay
-from triage.reduce.reproducer import Reproducer, reproducer_of, slug
+from triage.reduce.replay import open_reproducers, replay
+from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
 from triage.remedy.workflow import RemedyRequest, find_remedies
 
 _REMEDIES_TRIED = 60  # candidates for one case
 _REMEDY_SECONDS = 300.0  # for the candidates of one case; a budget may allow less
 _PATIENCE = 120.0  # seconds for each compile that prints its IR
-_LONGEST_PROGRAM = 40_000  # characters that an issue shows; GitHub accepts issues of 65536
-_OUTPUT_LINES = 40
-_OUTPUT_WIDTH = 300
 
 
 class NoResult(Exception):
@@ -218,29 +213,10 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         raise NoResult(result.reason)
     reproducer = reproducer_of(setting.run.runner, result, setting.run.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
-    install = [f"pip install {reproducer.compile.requirement}"] if reproducer.compile.requirement else []
-    words = json.loads((folder / RECORD).read_text("utf-8"))["command"]
-    files: dict[str, str | None] = {reproducer.compile.source: reproducer.reduction.program or ""}
-    for word in words:
-        if word not in files and re.fullmatch(r"[\w-]+\.py", word) and (folder / word).is_file():
-            files[word] = (folder / word).read_text("utf-8")
-    headline = reproducer.failure.headline
-    draft = IssueDraft(
-        files={name: text if len(text or "") <= _LONGEST_PROGRAM else None for name, text in files.items()},
-        command="\n".join([*install, shlex.join(words)]),
-        error=next((found for found in reproducer.output.splitlines() if headline in found), headline)[:_OUTPUT_WIDTH],
-        output=_trimmed(reproducer.output),
-        unneeded=[flag.text for flag in cluster.case.flags if flag not in result.small.flags],
-    )
+    unneeded = [flag.text for flag in cluster.case.flags if flag not in result.small.flags]
+    draft = replace(draft_of(reproducer), unneeded=unneeded)
     path = f"reproducers/{folder.name}"
     cluster.record = replace(cluster.record, reproducer=path, size=result.size, draft=draft)
-
-
-def _trimmed(output: str) -> str:
-    """Return the first lines of the compiler's output, long lines cut."""
-    lines = [line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in output.rstrip().splitlines()]
-    more = len(lines) - _OUTPUT_LINES
-    return "\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])])
 
 
 def _replay(setting: InvestigationSetting, cluster: ClusterInWork) -> None:

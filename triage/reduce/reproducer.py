@@ -21,12 +21,15 @@ from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.frontends.python import kernel_in, parameter_names, parse_program
-from triage.reduce.result import Reduction
+from triage.reduce.result import IssueDraft, Reduction
 from triage.toolchains.registry import ToolchainRef
 
 LOCAL = "local build"
 """The name of a compiler that only this machine has."""
 
+_LONGEST_PROGRAM = 40_000  # characters that an issue shows; GitHub accepts issues of 65536
+_OUTPUT_LINES = 40
+_OUTPUT_WIDTH = 300
 _LONGEST = 90  # characters of a slug; the recipe's name gets ten more
 _DIAGNOSTIC = re.compile(r"^/[^\n]*?(?=:\d+:\d+(?::|$))", re.MULTILINE)
 _PATH = re.compile(r"(?<![\w./:-])/(?!dev/null\b)(?:[^\s/:\"'`(),<>]+/)+([^\s/:\"'`(),<>]+)")
@@ -132,6 +135,22 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
         output=clean("\n".join(filter(None, output))),
         rules=probe.case.rules.read_bytes() if probe.case.rules else None,
         values=values,
+    )
+
+
+def draft_of(reproducer: Reproducer) -> IssueDraft:
+    """Return what an issue shows of the reduced program."""
+    script, headline = family_of(reproducer.case).script, reproducer.failure.headline
+    call = script.call(reproducer.compile)
+    files = {reproducer.compile.source: reproducer.reduction.program or "", **script.files(reproducer.compile)}
+    printed = reproducer.output.rstrip().splitlines()
+    lines = [line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in printed]
+    more = len(lines) - _OUTPUT_LINES
+    return IssueDraft(
+        files={name: text if len(text) <= _LONGEST_PROGRAM else None for name, text in files.items()},
+        command=f"pip install {call.install}\n{call.line}" if call.install else call.line,
+        error=next((line for line in printed if headline in line), headline)[:_OUTPUT_WIDTH],
+        output="\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
@@ -181,3 +181,17 @@ class ReductionFolder:
         run = replace(case.run, function=function, inputs=inputs) if case.run else None
         changed = replace(case, flags=flags, target=target, phase=phase, spec=kernel or case.spec, run=run)
         return (program, changed) if program else None
+
+
+@dataclass(frozen=True)
+class IssueDraft:
+    """What the draft of an issue shows of the reduced program. Reports render it, and read no file to do so."""
+
+    files: dict[str, str | None]
+    """The program, and the files that the command needs, by name; null for one that is too long to paste."""
+    command: str
+    error: str = ""
+    """The line of the output that names the failure."""
+    output: str = ""
+    unneeded: list[str] = field(default_factory=list)
+    """Flags of the case that the failure does not need."""

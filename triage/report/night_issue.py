@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 from triage.bisect.result import Answer
 from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
+from triage.reduce.result import IssueDraft
 from triage.report.document import Block, Bullets, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import LANGUAGES, compare_spans, compiler_title, failure_text, headline_text, joined, revision_text
 from triage.report.markdown import document_markdown
-from triage.report.night_phrases import pass_text
+from triage.report.night_phrases import origin_parts, origin_spans, pass_text
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 TITLE = 200  # characters; GitHub takes 256
@@ -57,41 +59,38 @@ def issue_body(change: IssueChange, night: Night) -> str | None:
 
 def issue_draft(cluster: FailureCluster, night: Night) -> Document:
     """Return the draft as a document."""
-    failure, draft = cluster.failure, cluster.draft
-    error = (draft and draft.error) or (headline_text(failure, 400) if failure else cluster.signature)
-    blocks: list[Block] = [Paragraph(_since(cluster, night)), Code(error), *program_blocks(cluster)]
-    if facts := list(evidence_facts(cluster)):
-        blocks.append(Facts(facts))
+    failure = cluster.failure
+    blocks: list[Block] = [Paragraph(_since(cluster, night)), *cluster_blocks(cluster, list(_evidence(cluster)))]
     if len(cluster.cases) > 1:
         rows: list[list[Inline]] = [[Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:_CASES]]
         table: list[Block] = [Table(("case", ""), rows)]
         if len(cluster.cases) > _CASES:
             table.append(Paragraph(f"{len(cluster.cases) - _CASES} more, which are left out here"))
         blocks.append(Details(f"{len(cluster.cases)} cases fail in this way", table))
-    blocks += folded_blocks(cluster)
     return Document(failure_text(failure, TITLE) if failure else cluster.signature, blocks)
 
 
-def program_blocks(cluster: FailureCluster) -> list[Block]:
-    """Return the reduced program and the command that shows the failure."""
+def cluster_blocks(cluster: FailureCluster, facts: Sequence[tuple[str, Inline]]) -> list[Block]:
+    """Return facts, the error, the reduced program, its command, the whole output and the results of other versions."""
+    size = [Heading(f"Smallest input{f', {cluster.size}' if cluster.size else ''}")]
+    headline = headline_text(cluster.failure, 400) if cluster.failure else cluster.signature
     draft = cluster.draft
-    if draft is None:
-        return []
-    blocks: list[Block] = []
-    for name, text in draft.files.items():
-        blocks.append(Paragraph([Span(name, "code"), "" if text is not None else " is too long to paste here."]))
-        if text is not None:
-            blocks.append(Code(text, LANGUAGES.get(Path(name).suffix, "")))
-    return [*blocks, Code(draft.command, "sh")]
-
-
-def folded_blocks(cluster: FailureCluster) -> list[Block]:
-    """Return the whole output and the results of other versions, folded."""
-    blocks: list[Block] = []
-    if cluster.draft and cluster.draft.output.strip() not in ("", cluster.draft.error.strip()):
-        blocks.append(Details("Full output", [Code(cluster.draft.output)]))
+    blocks: list[Block] = [Facts(facts)] if facts else []
+    blocks += draft_blocks(replace(draft, error=draft.error or headline), size) if draft else [Code(headline)]
     if cluster.replays:
         blocks.append(Details("The program on other versions", [Table(("versions", "result"), _versions(cluster))]))
+    return blocks
+
+
+def draft_blocks(draft: IssueDraft, title: Sequence[Heading]) -> list[Block]:
+    """Return the error; below a title the reduced program and the command that shows the failure; folded the whole output."""
+    blocks: list[Block] = [Code(draft.error), *title]
+    for name, text in draft.files.items():
+        blocks.append(Paragraph([Span(name, "code"), "" if text is not None else " is too long to paste here."]))
+        blocks += [Code(text, LANGUAGES.get(Path(name).suffix, ""))] if text is not None else []
+    blocks.append(Code(draft.command, "sh"))
+    if draft.output.strip() not in ("", draft.error.strip()):
+        blocks.append(Details("Full output", [Code(draft.output)]))
     return blocks
 
 
@@ -123,7 +122,14 @@ def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
     return [*sentence, "."]
 
 
-def evidence_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
+def known_facts(cluster: FailureCluster, compiler: str | None) -> Iterator[tuple[str, Inline]]:
+    """Yield what brought and what fixed a failure, then what else was found out."""
+    for origin in filter(None, (cluster.culprit, cluster.release_culprit, cluster.fix)):
+        yield origin_parts(origin)[0], origin_spans(origin, compiler)
+    yield from _evidence(cluster)
+
+
+def _evidence(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
     """Yield what was found out: suspected commits, the pass, what works around it, what was tried."""
     if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
         for suspect in cluster.culprit.suspects[:3]:

@@ -18,7 +18,7 @@ from triage.model.json_form import as_json
 from triage.model.outcome import Compiled, Failed, Probe
 from triage.recipes.values import yaml_lines, yaml_text
 from triage.reduce.replay import RECIPE, RECORD
-from triage.reduce.reproducer import Reproducer, VersionSpan, expectations, slug, span_around
+from triage.reduce.reproducer import Reproducer, VersionSpan, draft_of, expectations, slug, span_around
 from triage.reduce.result import Reduction
 from triage.report.document import (
     Block,
@@ -34,19 +34,14 @@ from triage.report.document import (
     Table,
     with_code,
 )
-from triage.report.elements import LANGUAGES, compare_spans, failure_text, headline_text, numbers_text, revision_text
+from triage.report.elements import compare_spans, failure_text, headline_text, numbers_text, revision_text
 from triage.report.formats import rendered
-from triage.report.printable import printable
+from triage.report.night_issue import draft_blocks
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
 _PROGRAM_LINES = 40  # on a terminal; the folder has all of them
 _MOST_TRIED = 12  # versions that are shown when nothing was reduced
-_OUTPUT_LINES = 40
-_OUTPUT_WIDTH = 300
-_ERROR_LINES = 12  # an output with more lines is folded, except for the error
-_AROUND = 3  # lines after the first one of an error
-_MOST_PASTED = 40_000  # characters; GitHub accepts issues of 65536
 
 
 def folder_for(out: Path, case: Case) -> Path:
@@ -110,9 +105,8 @@ def reproducer_document(reproducer: Reproducer) -> Document:
         *((name, text) for name, text in (("phase", failure.phase), ("pass", failure.failing_pass)) if text),
         ("signature", Span(failure.signature, "code")),
     ]
-    blocks: list[Block] = [Heading(form.happened, 3), *_summary(reproducer), *_output(reproducer)]
-    blocks += [Heading(form.steps, 3)] if form.steps else []
-    blocks += _program(reproducer)
+    steps = [Heading(form.steps, 3)] if form.steps else []
+    blocks = [Heading(form.happened, 3), *_summary(reproducer), *draft_blocks(draft_of(reproducer), steps)]
     blocks += [Heading(form.component[0], 3), Paragraph(form.component[1])] if form.component else []
     blocks += [Heading(form.version, 3), Facts(facts)]
     blocks += [Heading(form.context, 3)] if form.context else []
@@ -135,37 +129,6 @@ def _summary(reproducer: Reproducer) -> list[Block]:
     if good:
         sentence += [f" With {good.name} {verdict}", *compare_spans(case.compiler, good, bad), "."]
     return [Paragraph(sentence), *([Paragraph(with_code(failure.explanation))] if failure.explanation else [])]
-
-
-def _output(reproducer: Reproducer) -> list[Block]:
-    """Return the lines of the error; a long output is folded below them."""
-    lines = [
-        line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in printable(reproducer.output).splitlines()
-    ]
-    failure, more = reproducer.failure, len(lines) - _OUTPUT_LINES
-    if not "".join(lines).strip():
-        silent = "program" if failure.stage in (Stage.RUN, Stage.COMPARE) else "compiler"
-        return [Paragraph(f"The {silent} printed nothing.")]
-    whole = Code("\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]))
-    root = next((number for number, line in enumerate(lines) if failure.headline[:80] in line), None)
-    if root is None or len(lines) <= _ERROR_LINES:
-        return [whole]
-    return [Code("\n".join(lines[root : root + _AROUND])), Details("Full output", [whole])]
-
-
-def _program(reproducer: Reproducer) -> list[Block]:
-    """Return the command and the program."""
-    family, source, text = family_of(reproducer.case), reproducer.compile.source, reproducer.reduction.program or ""
-    call = family.script.call(reproducer.compile)
-    blocks: list[Block] = [Code(f"pip install {call.install}\n{call.line}" if call.install else call.line, "sh")]
-    if len(text) > _MOST_PASTED:
-        blocks.append(Paragraph([f"The {family.noun} is too long to paste here; see ", Span(source, "code"), "."]))
-    else:
-        imported: list[str | Span] = [", imported from ", Span(reproducer.file, "code")] if reproducer.file != source else []
-        blocks += [Paragraph([Span(source, "code"), *imported, ":"]), Code(text, LANGUAGES.get(Path(source).suffix, ""))]
-    for name, script in family.script.files(reproducer.compile).items():
-        blocks += [Paragraph([Span(name, "code"), ", which compiles it:"]), Code(script, "python")]
-    return blocks
 
 
 def _versions(reproducer: Reproducer) -> list[Block]:

@@ -37,8 +37,7 @@ from triage.nightly.trends import (
 from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import compare_url, plural
 from triage.report.html import fragment, html_templates, inline
-from triage.report.night_issue import evidence_facts, folded_blocks, issue_markdown, program_blocks
-from triage.report.night_phrases import origin_parts, origin_spans
+from triage.report.night_issue import cluster_blocks, issue_markdown, known_facts
 from triage.report.printable import visible
 from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows, timestamp, track_rows
 from triage.toolchains.home import disk_errors, write_whole
@@ -189,7 +188,7 @@ class Site:
     def _failure_blocks(self, life: FailureLife, known: KnownFailure | None, pages: Mapping[str, str]) -> list[Block]:
         """Return what a failure's page says: since when, what works around it, its program, its cases."""
         history, compiler, nights = self.history, life.track.compiler, self.history.nights
-        cluster = known.cluster if known else FailureCluster(signature=life.signature, cases=[])
+        cluster = known.cluster if known else FailureCluster(signature=life.signature, cases=[], failure=life.kind)
 
         def day(number: int) -> str:
             return nights[number].started[:10]
@@ -204,14 +203,10 @@ class Site:
             facts.append(("gone", [*gone, f", {day(life.gone)}"]))
         else:
             facts.append(("last seen", f"{day(life.last)} with {_revision(nights[life.last].toolchain)}"))
-        origins = [origin for origin in (cluster.culprit, cluster.release_culprit, cluster.fix) if origin]
-        facts += [(origin_parts(origin)[0], origin_spans(origin, compiler)) for origin in origins]
-        facts += evidence_facts(cluster)
+        facts += known_facts(cluster, compiler)
         facts += [("issue", _issue(known.tracker))] if known and known.tracker else []
         same = [Span(other, url=f"{pages[other]}.html" if other in pages else None) for other in cluster.same_culprit]
         facts += [("same culprit", other) for other in same]
-        size = f", {cluster.size}" if cluster.size else ""
-        program: list[Block] = [Heading(f"Smallest input{size}"), *program_blocks(cluster)] if cluster.draft else []
         rows: list[list[Inline]] = []
         for failing in life.runs[:_MOST_CASES]:
             name, run = visible(history.names[failing.row]), failing.run
@@ -228,7 +223,7 @@ class Site:
         more = {"track": life.track.name, "signature": life.signature, "stage": kind.stage.value, "phase": kind.phase}
         texts = {**more, "pass": kind.failing_pass, "where": place}
         shown = Facts([(name, text) for name, text in texts.items() if text])
-        return [Facts(facts), *program, *folded_blocks(cluster), *drafts, *cases, Heading("Failure"), shown]
+        return [*cluster_blocks(cluster, facts), *drafts, *cases, Heading("Failure"), shown]
 
     def _card(self, track: Track, new: Mapping[str, Sequence[FailingRun]]) -> dict[str, object]:
         """Return the numbers of a track, with the last result of each case, and its new and open failures."""

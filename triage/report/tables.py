@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.execution.results import Forecast
     from triage.nightly.issues import IssueChanges
     from triage.nightly.known_case import KnownCase, LogExcerpt
-    from triage.nightly.result import FailureCluster, Night
+    from triage.nightly.result import Night
     from triage.recipes.expectations import ExpectationUpdate
     from triage.reduce.replay import Replays
     from triage.remedy.variants import Variants
@@ -161,6 +161,8 @@ def nights_document(result: ListedNights) -> Document:
 
 def known_case_document(result: KnownCase) -> Document:
     """Show what is known of a case: the nights, the toolchains, each failure, and the output around the root cause."""
+    from triage.report.night_issue import cluster_blocks, known_facts  # slow to import
+
     facts = [(name, value) for name, value in result.facts.items() if value]
     if result.flaky_changes:
         facts.append(("flaky", f"{plural(result.flaky_changes, 'change')} without a change of the compiler"))
@@ -176,10 +178,13 @@ def known_case_document(result: KnownCase) -> Document:
         blocks += [Heading("Toolchains"), Table(("", "", ""), states)]
     for cluster, signature in {run.cluster: run.failure.signature for run in result.runs if run.failure}.items():
         known = next((one for one in result.failures if one.signature == signature), None)
-        rows = [("page", f"failures/{cluster}.html"), *(_known(known) if known else ())]
+        rows: list[tuple[str, Inline]] = [("page", f"failures/{cluster}.html")]
+        if known:
+            rows += known_facts(known, result.facts.get("compiler"))
+            rows += [("reproducer", known.reproducer)] if known.reproducer else []
         if issue := result.tracked.get(cluster or ""):
             rows.append(("tracked as", issue))
-        blocks += [Heading(signature), Facts(rows)]
+        blocks += [Heading(signature), *(cluster_blocks(known, rows) if known else [Facts(rows)])]
     if result.log:
         blocks += [Heading(f"Output on {result.log.toolchain}")]
         blocks += [Paragraph(Span(result.log.command, "dim"))] if result.log.command else []
@@ -189,16 +194,6 @@ def known_case_document(result: KnownCase) -> Document:
 
 def _state(status: Status, failure: Failure | None) -> list[Inline]:
     return [Span(status.value, STYLES[status]), failure_text(failure) if failure else ""]
-
-
-def _known(cluster: FailureCluster) -> Iterable[tuple[str, str]]:
-    for name, span in (("culprit", cluster.culprit), ("fix", cluster.fix)):
-        if span and span.before and span.after:
-            yield name, f"between {span.before.name} and {span.after.name}"
-    if cluster.reproducer:
-        yield "reproducer", cluster.reproducer
-    for remedy in cluster.remedies:
-        yield "remedy", remedy.text
 
 
 def _log_text(log: LogExcerpt) -> str:
