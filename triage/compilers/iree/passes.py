@@ -14,13 +14,11 @@ import yaml
 from pydantic import TypeAdapter
 
 from triage.compilers.invocation import Invocation, MlirTools, answer_of, flag_name
-from triage.compilers.iree.devices import IREE, is_gpu
+from triage.compilers.iree.devices import is_gpu
 from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.tree import UnbalancedError, closing, entries, split
 from triage.model.revision import Toolchain
 
-# Before these phases the IR is the input; after them only the host's program remains.
-_FIRST, _LAST = "global-optimization", "vm"
 _ELIDED = "--mlir-elide-elementsattrs-if-larger=16"
 # Print types inline, and constants on at most a line.
 _PLAIN = ("--mlir-print-local-scope", _ELIDED, "--mlir-elide-resource-strings-if-larger=16")
@@ -61,12 +59,6 @@ class IreeIr:
         """Whether this compiler has the options that print IR."""
         return {"mlir-print-ir-after-all", "mlir-print-ir-after-change"} <= toolchain.capabilities.flags
 
-    def phases(self, toolchain: Toolchain, last: str | None) -> tuple[str, ...]:
-        """The phases whose output can be compared, in order, up to `last`; all when `last` is None or not one of them."""
-        compared = IREE.phases[IREE.phases.index(_FIRST) : IREE.phases.index(_LAST) + 1]
-        known = [phase for phase in compared if phase in toolchain.capabilities.phases]
-        return tuple(known[: known.index(last) + 1] if last in known else known)
-
     def up_to(self, invocation: Invocation, phase: str) -> Invocation:
         """The same compile, stopped after a phase, with generic output."""
         options = (*(text for text in invocation.options if not text.startswith("--compile-to")), f"--compile-to={phase}")
@@ -81,8 +73,9 @@ class IreeIr:
 
     def footprint_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
         """The phase up to `last` whose output shows best which resources a program uses, if there is one."""
-        known = self.phases(toolchain, last)
-        return next((phase for phase in ("executable-targets", "stream") if phase in known), None)
+        known = toolchain.capabilities.phases
+        reached = known[: known.index(last) + 1] if last in known else known
+        return next((phase for phase in ("executable-targets", "stream") if phase in reached), None)
 
     def footprint(self, printed: Path, backend: str) -> Mapping[str, float]:
         """The resources that a program uses, from its IR after that phase: metrics as in `RunFacts`."""
