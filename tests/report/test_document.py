@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from triage.report import terminal
 from triage.report.document import Bullets, Code, Details, Document, Facts, Heading, Paragraph, Span, Table
 from triage.report.formats import rendered
 
@@ -70,3 +71,12 @@ def test_a_terminal_of_any_width_shows_whole_words_of_every_cell(columns: str, m
     assert all(shown.count(word) == 2 for cell in cells for word in cell.split())
     assert "end" in shown
     assert "x" * 300 in shown.replace("\n", "")
+
+
+def test_a_table_wraps_its_widest_columns_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    row = ["a sentence with several words that is long", "0.3 s", "3.13.0, 3.2.0"]
+    shown = terminal.text(None, Document("", [Table(("change", "compile time", "holds on"), [row])]))
+    assert [line.split("  ")[0] for line in shown.splitlines()] == ["change", "a sentence with", "several words that is", "long"]
+    assert "compile time  holds on" in shown
+    assert "3.13.0, 3.2.0" in shown

@@ -96,15 +96,13 @@ def _rendered(blocks: Sequence[doc.Block], width: int, *, details: bool) -> Iter
 
 
 def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
-    """Yield a table in which only the widest column is wrapped, or a line for each row if its words do not fit either."""
+    """Yield a table whose widest columns are wrapped, or a line for each row if not even the longest words fit."""
     shown = doc.shown_columns(table)
-    if not shown:
-        return
-    texts = {number: [table.columns[number], *(doc.plain_text(row[number]) for row in table.rows)] for number in shown}
-    widths = {number: max(len(line) for text in texts[number] for line in [*text.splitlines(), ""]) for number in shown}
-    widest = max(shown, key=widths.__getitem__)
-    room = available - 2 * (len(shown) - 1) - sum(widths.values()) + widths[widest]
-    if any(len(word) > room for text in texts[widest] for word in text.split()):  # names and flags are copied: never broken
+    columns = {number: [table.columns[number], *(doc.plain_text(row[number]) for row in table.rows)] for number in shown}
+    words = {number: max(len(word) for text in columns[number] for word in [*text.split(), ""]) for number in shown}
+    widths = {number: max(len(line) for text in columns[number] for line in [*text.splitlines(), ""]) for number in shown}
+    room = available - 2 * (len(shown) - 1)
+    if sum(words.values()) > room:
         for row in table.rows:
             yield inline(row[shown[0]])
             rest: list[str | doc.Span] = []
@@ -114,8 +112,9 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
             yield _facts([("", rest)])
         return
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(table.columns))
-    for number in shown:
-        width = min(widths[number], room) if number == widest else widths[number]
+    while sum(widths.values()) > room:  # no word is broken: names and flags are copied
+        widths[max((number for number in shown if widths[number] > words[number]), key=widths.__getitem__)] -= 1
+    for number, width in widths.items():
         grid.add_column(table.columns[number], overflow="fold", width=width)
     for row in table.rows:
         grid.add_row(*(inline(row[number], addresses=False) for number in shown))
