@@ -48,14 +48,11 @@ def without_machine_options(words: list[str]) -> list[str]:
 @pytest.mark.real
 @pytest.mark.parametrize(("words", "lines"), list(documented_commands()))
 def test_the_output_is_as_documented(
-    shared_home: Path, triage: Triage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], lines: list[str]
+    shared_home: Path, triage: Triage, monkeypatch: pytest.MonkeyPatch, words: list[str], lines: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    words = [
-        str(ROOT / word) if word.startswith(("recipes/", "reproducers/")) else word for word in without_machine_options(words)
-    ]
-    done = triage(*words)
-    output = [normalised_line(line) for line in done.stdout.replace(f"{ROOT}/", "").splitlines()]
+    done = triage(*without_machine_options(words), cwd=ROOT)
+    output = [normalised_line(line) for line in done.stdout.splitlines()]
     expected = [normalised_line(line) for line in lines if line.strip() not in ("", "...") and not _MACHINES.match(line)]
     assert expected
     rest = iter(output)
