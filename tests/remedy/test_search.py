@@ -16,6 +16,8 @@ from triage.remedy.change import CaseChange
 from triage.remedy.result import Remedies, check_of
 from triage.remedy.search import Trials, search, with_smallest_value
 from triage.remedy.workflow import RemedyRequest, find_remedies
+from triage.report.remedy import remedy_document
+from triage.report.terminal import text
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
@@ -63,6 +65,16 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
     answered = as_json(answer)["remedies"]
     assert [[one["name"] for one in remedy["verified_on"]] for remedy in answered] == [["3.3.0", "3.2.0", "3.13.0"], ["3.3.0"]]
     assert [[one["name"] for one in remedy["breaks"]] for remedy in answered] == [[], ["3.2.0", "3.13.0"]]
+
+
+@pytest.mark.parametrize(("bad", "newest", "upgrade"), [("3.3.0", "3.13.0", "3.13.0"), ("3.14.0rc1", "3.13.0", None)])
+def test_an_upgrade_is_a_remedy_also_if_no_flag_works(bad: str, newest: str, upgrade: str | None) -> None:
+    runner = FlagRunner(lambda flags, name: failed() if name == bad else Compiled(), newest=newest)
+    answer = find_remedies(runner, RemedyRequest(a_case(), a_place(bad)))  # type: ignore[arg-type]
+    assert answer.remedies == ()
+    assert (answer.upgrade and answer.upgrade.name) == upgrade
+    shown = text(answer, remedy_document(answer))
+    assert ("m on 3.3.0: only an upgrade helps" in shown and "\nupgrade to 3.13.0  3.13.0\n" in shown) is bool(upgrade)
 
 
 def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:

@@ -77,6 +77,11 @@ def test_a_table_wraps_its_widest_columns_first(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COLUMNS", "50")
     row = ["a sentence with several words that is long", "0.3 s", "3.13.0, 3.2.0"]
     shown = terminal.text(None, Document("", [Table(("change", "compile time", "holds on"), [row])]))
-    assert [line.split("  ")[0] for line in shown.splitlines()] == ["change", "a sentence with", "several words that is", "long"]
+    assert [line.split("  ")[0] for line in shown.splitlines()] == [
+        "change",
+        "a sentence with",
+        "several words that is",
+        "long",
+    ]
     assert "compile time  holds on" in shown
     assert "3.13.0, 3.2.0" in shown

@@ -37,7 +37,8 @@ def remedy(
 
     Known remedies of the failure class are tried first, then the compiler's own options near the failure.
     Flags that are meant for the compiler's own tests come last and do not end the search. All remedies are reported, the best
-    first, and checked on --good and on the newest release. Exit 3 if none is found.
+    first, and checked on --good and on the newest release. Exit 3 if none is
+    found and no newer release helps.
 
     With --metric, find flags that bring back at least half of the time lost since --good. Each candidate is measured in
     turn with both releases, a remedy twice, and its results are compared where the recipe expects some.
@@ -72,7 +73,7 @@ def remedy(
     write_report(output, found, remedy_document)
     if found.failure is None:
         return exit_without_answer([found.cause])
-    return Exit.OK if found.remedies else Exit.INCONCLUSIVE
+    return Exit.OK if found.remedies or found.upgrade else Exit.INCONCLUSIVE
 
 
 @command

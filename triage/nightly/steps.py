@@ -197,7 +197,8 @@ def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         raise NoResult(found.reason or "")
     if not found.remedies:
         left = f"; {found.left} are left" if found.is_out_of_time else ""
-        raise NoResult(f"none of {found.tried} candidates works{left}", "left" if left else "failed")
+        upgrade = f", but {found.upgrade.name} compiles it" if found.upgrade else ""
+        raise NoResult(f"none of {found.tried} candidates works{upgrade}{left}", "left" if left else "failed")
     cluster.record = replace(cluster.record, remedies=list(found.remedies))
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from packaging.version import InvalidVersion, Version
-
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.remedy.change import change_text
@@ -76,8 +74,6 @@ class Remedies:
     """The remedies of a failing case, the best first, or the reason why there is none."""
 
     JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"cause": None, "is_out_of_time": None}
-    JSON_PROPERTIES: ClassVar = ("upgrade",)
-
     case: str
     toolchain: Revision
     reason: str | None = None
@@ -94,20 +90,8 @@ class Remedies:
     promising: tuple[Promising, ...] = ()
     notes: tuple[str, ...] = ()
     is_out_of_time: bool = False
-
-    @property
-    def upgrade(self) -> Revision | None:
-        """The newest release on which the case compiles without a change, where that is newer than the toolchain."""
-        checks = (check for remedy in self.remedies for check in remedy.checks if check.cost_without is not None)
-        newer = [check.revision for check in checks if _is_newer(check.revision.name, self.toolchain.name)]
-        return max(newer, key=lambda revision: Version(revision.name), default=None)
-
-
-def _is_newer(name: str, than: str) -> bool:
-    try:
-        return Version(name) > Version(than)
-    except InvalidVersion:
-        return False
+    upgrade: Revision | None = None
+    """The newest release, where it compiles the case without a change and is newer than the toolchain."""
 
 
 def cost_of(probe: Probe) -> Mapping[str, float] | None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log2
 
+from packaging.version import InvalidVersion, Version
+
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
@@ -15,6 +17,7 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.model.revision import Revision
 from triage.remedy.candidates import Situation, candidates_of_class, first_tier, second_tier
 from triage.remedy.change import CaseChange
 from triage.remedy.result import COST_METRICS, Promising, Remedies, Remedy, RemedyCheck, check_of, cost_of
@@ -77,7 +80,8 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
         for change, probe in trials.working
     ]
     others, notes = _other_toolchains(runner, request)
-    checked = ranked(_checked(runner, request, ranked(working), others))
+    checked, compiling = _checked(runner, request, ranked(working), others)
+    checked, newer = ranked(checked), [revision for revision in compiling if _is_newer(revision, failing.revision)]
     left = 0 if trials.is_over else len({change.text for change in (*first, *second)} - trials.probes.keys())
     tried = len(trials.probes)
     does = "return the expected results" if request.case.run else "compile"
@@ -94,6 +98,7 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
         promising=tuple(Promising(change.text, failure) for change, failure in trials.promising),
         notes=tuple(notes),
         is_out_of_time=is_out_of_time,
+        upgrade=max(newer, key=lambda revision: Version(revision.name), default=None),
     )
 
 
@@ -154,15 +159,19 @@ def _other_toolchains(runner: Engine, request: RemedyRequest) -> tuple[list[Tool
 
 def _checked(
     runner: Engine, request: RemedyRequest, remedies: Sequence[WorkingChange], others: Sequence[ToolchainRef]
-) -> list[WorkingChange]:
+) -> tuple[list[WorkingChange], list[Revision]]:
     """Try the best remedies on other compilers, and measure the resources on the bad and the first other one.
 
     Remedies that save time are measured again, and those that do not hold are left out.
+
+    Returns:
+        The remedies, and the other revisions that compile the case without one; the newer ones if there is no remedy.
     """
     chosen, rest = remedies[:_MAX_CHECKED], remedies[_MAX_CHECKED:]
     cases = [remedy.change.applied(request.case) for remedy in chosen]
     jobs = [ProbeJob(case, request.bad, resources=True) for case in cases]
-    for ref in others if chosen else ():
+    others = [ref for ref in others if chosen or _is_newer(ref.revision, request.bad.revision)]
+    for ref in others:
         jobs += [ProbeJob(case, ref, resources=ref is others[0]) for case in (request.case, *cases)]
     probes = {(id(probe.case), probe.revision.name): probe for probe in runner.probe_all(jobs, "cost and other compilers")}
     right = {id(case) for case in cases}
@@ -178,7 +187,15 @@ def _checked(
             names = [ref.revision.name for ref in others]
             checks = tuple(check_of(probes[id(request.case), name], probes[id(case), name]) for name in names)
             checked.append(replace(remedy, probe=probe, checks=checks))
-    return [*checked, *rest]
+    plain = [ref.revision for ref in others if isinstance(probes[id(request.case), ref.revision.name].outcome, Compiled)]
+    return [*checked, *rest], plain
+
+
+def _is_newer(revision: Revision, than: Revision) -> bool:
+    try:
+        return Version(revision.name) > Version(than.name)
+    except InvalidVersion:
+        return False
 
 
 def ranked(found: Sequence[WorkingChange]) -> list[WorkingChange]:

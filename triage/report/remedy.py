@@ -17,18 +17,19 @@ def remedy_document(result: Remedies) -> Document:
     name = Span(result.case, "strong")
     if result.failure is None:
         return Document("Remedies", [Paragraph([name, ": ", Span("nothing to remedy", "warning"), f", {result.reason}"])])
-    count = plural(len(result.remedies), "remedy", "remedies") if result.remedies else "no remedy"
+    labels = [label for label, _ in COST_METRICS.values()]
+    rows = [_row(remedy, list(COST_METRICS)) for remedy in result.remedies]
+    count = plural(len(rows), "remedy", "remedies") if rows else "only an upgrade helps" if result.upgrade else "no remedy"
+    if result.upgrade:
+        upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
+        rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
     blocks: list[Block] = [
-        Paragraph([name, f" on {result.toolchain.name}: ", Span(count, "good" if result.remedies else "warning")]),
+        Paragraph([name, f" on {result.toolchain.name}: ", Span(count, "good" if rows else "warning")]),
         Facts([("failure", failure_text(result.failure, 400))]),
     ]
-    if result.remedies:
-        labels = [label for label, _ in COST_METRICS.values()]
-        rows = [_row(remedy, list(COST_METRICS)) for remedy in result.remedies]
-        if result.upgrade:
-            upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
-            rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
+    if rows:
         blocks.append(Table(("change", "compile time", *labels, "time ratio", "holds on", "breaks"), rows))
+    if result.remedies:
         explained = [remedy for remedy in result.remedies[:_MOST_EXPLAINED] if remedy.explanation]
         blocks.append(Bullets([[Span(remedy.text, "strong"), f": {remedy.explanation}"] for remedy in explained]))
     else:
