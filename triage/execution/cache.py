@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from triage.classify import FailingPass
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Count, Execution, utf8
+from triage.model.execution import Execution, is_number, utf8
 from triage.toolchains.home import disk_errors
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ T = TypeVar("T")
 SCHEMA_VERSION = 1
 _DAMAGED = ".damaged-"
 _LARGEST_RECORD = 256 << 20  # bytes of JSON
+_LARGEST_NUMBER = 1 << 53  # of a record; floats and ints up to it are exact
+_AMOUNTS = ("exit_code", "signal", "seconds", "cpu_seconds", "peak_rss_mb", "output_bytes", "disk_free", "waited")
 _PATIENCE = 60.0  # seconds to wait for another process that writes
 
 _SCHEMA = """
@@ -72,7 +74,7 @@ class Record:
     execution: Execution
     failing_pass: FailingPass | None = None
     """The pass that a second run named."""
-    disagreements: Count = 0
+    disagreements: int = 0
     """How many executions ended differently."""
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     origin: str = ""
@@ -295,10 +297,18 @@ def parse_record(text: str | bytes) -> Record:
     from pydantic import ValidationError  # slow to import
 
     try:
-        return _reader().validate_json(text, strict=True)
+        record = _reader().validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]  # the input may be hostile
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    execution = record.execution
+    numbers = {name: getattr(execution, name) for name in _AMOUNTS}
+    numbers |= {"disagreements": record.disagreements, "stdout": execution.stdout.dropped, "stderr": execution.stderr.dropped}
+    wrong = [name for name, number in numbers.items() if number is not None and not 0 <= number < _LARGEST_NUMBER]
+    wrong += [name for name, number in execution.metrics.items() if not is_number(number)]
+    if wrong:
+        raise ValueError(f"{wrong[0]}: the number cannot be stored")
+    return record
 
 
 @cache

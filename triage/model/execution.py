@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
-
-from annotated_types import Interval
-
-# Checked when they are read from a file.
-Finite = Annotated[float, Interval(gt=-math.inf, lt=math.inf)]
-Amount = Annotated[float, Interval(ge=0, lt=math.inf)]
-Count = Annotated[int, Interval(ge=0, lt=1 << 53)]
 
 UNLIMITED = sys.maxsize  # as a limit of memory or output
 
@@ -72,7 +63,7 @@ class Captured:
 
     head: str = ""
     tail: str = ""
-    dropped: Count = 0
+    dropped: int = 0
 
     @property
     def text(self) -> str:
@@ -103,19 +94,19 @@ class Execution:
 
     argv: tuple[str, ...]
     ending: Ending
-    exit_code: Count | None  # if it exited
-    signal: Count | None  # number of the signal that ended it
-    seconds: Amount
-    cpu_seconds: Amount  # as the operating system accounts for the process and its reaped children
-    peak_rss_mb: Amount  # likewise
+    exit_code: int | None  # if it exited
+    signal: int | None  # number of the signal that ended it
+    seconds: float
+    cpu_seconds: float  # as the operating system accounts for the process and its reaped children
+    peak_rss_mb: float  # likewise
     stdout: Captured
     stderr: Captured
-    output_bytes: Count | None = None
+    output_bytes: int | None = None
     randomised: bool = False
     phase: str | None = None  # the last one, from compilers that print it
-    metrics: Mapping[str, Finite] = field(default_factory=dict)  # from compilers that print them
-    disk_free: Count | None = None  # least free space of the disk that it worked on
-    waited: Amount = 0.0  # time of an exceeded limit in which it was ready to run but had no core
+    metrics: Mapping[str, float] = field(default_factory=dict)  # from compilers that print them
+    disk_free: int | None = None  # least free space of the disk that it worked on
+    waited: float = 0.0  # time of an exceeded limit in which it was ready to run but had no core
 
     @property
     def status(self) -> int | None:
