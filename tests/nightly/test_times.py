@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from xml.etree import ElementTree
 
@@ -13,13 +12,14 @@ from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import Machine
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.execution.statistics import LEAST, Pace
-from triage.execution.task import ProbeJob
+from triage.model.case import Case
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.run import case_result, compile_times
 from triage.report.formats import rendered
 from triage.report.night import night_junit, night_screen
+from triage.toolchains.registry import ToolchainRef
 
 CASE = case_named("case")
 OLD, MIDDLE, NEW = release_refs(3)
@@ -36,13 +36,12 @@ class TimedProber:
     jobs: int = 4
     progress: Progress = field(default_factory=Progress)
 
-    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
-        for job in jobs:
-            assert job.fresh
-            name = job.ref.revision.name
-            self.order.append(name)
-            seconds = self.machine.seconds(self.true[name])
-            yield Probe(job.case, job.ref.revision, name, outcome(self.letter), Measured(seconds, seconds), cached=False)
+    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
+        assert fresh
+        name = ref.revision.name
+        self.order.append(name)
+        seconds = self.machine.seconds(self.true[name])
+        return Probe(case, ref.revision, name, outcome(self.letter), Measured(seconds, seconds), cached=False)
 
 
 @pytest.mark.parametrize(("new", "pace"), [(9.0, Pace.SLOWER), (2.0, Pace.SAME)])

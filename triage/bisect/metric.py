@@ -14,7 +14,7 @@ from statistics import median
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
-from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times
+from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times, rounds
 from triage.execution.timing import Program, Timed, TimedCompile, TimedRun, compile_program, functions_of
 from triage.model.case import Case, RunSpec
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -237,21 +237,19 @@ class TimeJudge:
         Returns:
             Its times and how it compares with the good end; the reason if it is on no side.
         """
-        end = time.monotonic() + self.budget
         contenders = [self.good, self.bad, *(() if timed in (self.good, self.bad) else (timed,))]
         samples: list[list[float]] = [[] for _ in contenders]
         good, bad, new = samples[0], samples[1], samples[contenders.index(timed)]
         compared: Comparison | None = None
         ends: Comparison | None = None
-        for number in range(LOOKS[-1] + 1):
-            if time.monotonic() > end and number > LOOKS[0]:
-                break
-            order = range(len(contenders)) if number % 2 else reversed(range(len(contenders)))
-            for index in order:
-                sample = contenders[index].sample()
+        pairs = list(zip(contenders, samples, strict=True))
+        for number, turn in rounds(pairs, time.monotonic() + self.budget, grace=math.inf):
+            for contender, times in turn:
+                sample = contender.sample()
                 if isinstance(sample, str):
                     return f"no {self.noun} time: {sample}"
-                samples[index] += [sample.seconds] if number else []  # the first round warms up
+                if number:
+                    times.append(sample.seconds)
             if number in LOOKS:
                 compared, ends = compare_times(good, new, 0.0), compare_times(good, bad, 0.0)
                 apart = compared is not None and ends is not None and ends.low > self.ratio

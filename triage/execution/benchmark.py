@@ -11,7 +11,7 @@ from statistics import median
 from typing import ClassVar, Self
 
 from triage.execution.engine import Engine
-from triage.execution.statistics import CONFIDENCE, LEAST, LOOKS, Comparison, Pace, compare_times
+from triage.execution.statistics import CONFIDENCE, LOOKS, Comparison, Pace, compare_times, rounds
 from triage.execution.timing import Program, compile_program, dispatch_programs, functions_of
 from triage.model.case import Case, RunSpec
 from triage.model.revision import Revision
@@ -215,16 +215,13 @@ class Benchmark:
                 row.samples = row.samples or samples  # the time was up
 
     def _measure_in_turn(self, runner: Engine, rows: Sequence[Series], end: float) -> None:
-        """Add samples to all series, forwards and backwards so that drift affects all alike, and compare them."""
+        """Add samples to all series and compare them."""
         base = {row.function: row for row in rows if row.configuration == self.baseline}
         task = runner.progress.task("measure")
         undecided = [row for row in rows if row.reason is None]
-        for number in range(LOOKS[-1] + 1):
-            now = time.monotonic()
-            if not undecided or (now > end and number > LEAST) or now > end + _GRACE:
-                break
+        for number, turn in rounds(undecided, end, _GRACE):
             task.describe(f"measure  round {number + 1}")
-            for row in undecided if number % 2 else reversed(undecided):
+            for row in turn:
                 row.measure(runner, keep=number > 0)
             if number not in LOOKS:
                 continue
@@ -234,7 +231,7 @@ class Benchmark:
                     row.comparison = compare_times(other.samples, row.samples, self.threshold)
             # All configurations of a function go on together: the baseline's samples must be of the same minutes.
             functions = {row.function for row in undecided if _is_open(row, base.get(row.function))}
-            undecided = [row for row in undecided if row.function in functions and row.reason is None]
+            undecided[:] = [row for row in undecided if row.function in functions and row.reason is None]
         task.finish()
 
 

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 CONFIDENCE = 0.999
 LEAST = 8  # samples of each side before anything is concluded
 # Numbers of samples at which a verdict may end the measurement. Each look may be wrong by chance, so there are few.
 LOOKS = (LEAST, 12, 18, 27, 40, 60)
 _DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
+
+
+def rounds(rows: list[T], end: float, grace: float) -> Iterator[tuple[int, list[T]]]:
+    """Yield the number of a round and its rows, forwards and backwards in turn, so that drift affects all alike.
+
+    The caller removes rows that need no more samples. A caller may drop round 0, which warms up.
+
+    Args:
+        rows: What to measure.
+        end: When to stop, by the monotonic clock, if each row has the least number of samples.
+        grace: Seconds after which to stop in any case.
+    """
+    for number in range(LOOKS[-1] + 1):
+        now = time.monotonic()
+        if not rows or (now > end and number > LEAST) or now > end + grace:
+            return
+        yield number, rows[:: -1 if number % 2 else 1]
 
 
 class Pace(StrEnum):

@@ -15,8 +15,9 @@ from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.judge import status_of
-from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times
+from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times, rounds
 from triage.execution.task import ProbeJob
+from triage.execution.timing import TimedCompile
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput, TriageError
 from triage.model.execution import Stage
@@ -322,15 +323,13 @@ def compile_times(runner: Engine, case: Case, baseline: ToolchainRef, toolchain:
     old: list[float] = []
     new: list[float] = []
     compared = None
-    end = time.monotonic() + _BUDGET
-    series = [(baseline, old), (toolchain, new)]
-    while len(new) < LOOKS[-1] and (not new or time.monotonic() < end):
-        for ref, samples in series:
-            [probe] = runner.probe_all([ProbeJob(replace(case, run=None), ref, fresh=True, here=True)], "measure compile time")
-            if not isinstance(probe.outcome, Compiled):
+    pairs = [(TimedCompile(runner, case, baseline), old), (TimedCompile(runner, case, toolchain), new)]
+    for _, turn in rounds(pairs, time.monotonic() + _BUDGET, grace=0.0):
+        for timed, samples in turn:
+            sample = timed.sample()
+            if isinstance(sample, str):
                 return None
-            samples.append(probe.measured.cpu_seconds)
-        series.reverse()
+            samples.append(sample.seconds)
         if len(new) in LOOKS and (compared := compare_times(old, new, _SLOWER)) and compared.pace is not Pace.NOISY:
             break
     if compared is None:
