@@ -41,6 +41,7 @@ _DEPTH = 8  # of names that stand for other names
 _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
 _LOOPS = ("range", "static_range", "arange", "cdiv")
 _SHAPING = (*_LOOPS, "zeros", "full", "reshape", "view", "broadcast_to", "make_block_ptr", "dot")
+_WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")  # only of 32-bit floats and wider
 _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
 
 
@@ -69,8 +70,8 @@ class HostValue:
 Names = Sequence[tuple[str, ast.expr]]
 """Names and what they are bound to; the first value of a name that can be read counts."""
 Uses = Mapping[str, set[str]]
-"""Use -> parameters: `pointers` are addresses, `of_indices` pointers to integers, `whole` integers, `tested` conditions;
-`types` and `sizes` are constexprs."""
+"""Use -> parameters: `pointers` are addresses, `of_indices` and `of_floats` pointers to integers and 32-bit floats, `whole`
+integers, `tested` conditions; `types` and `sizes` are constexprs."""
 Bindings = Mapping[str, Sequence[ast.expr]]
 """Name -> the values that a kernel binds to it. `p += n` binds `p + n`, whose first operand is still the address."""
 
@@ -157,6 +158,8 @@ def _type(name: str, annotation: str, passed: HostValue, uses: Uses, element: st
         return _SCALARS[annotation]
     if name in uses["of_indices"] or (is_pointer and _NAMES_INDICES.search(name)):
         return "*i32:16"
+    if name in uses["of_floats"]:
+        return "*fp32:16"
     if is_pointer or name.lower().endswith("ptr"):
         return f"*{element}:16"
     return _SCALARS.get(passed.kind, "i32" if name in uses["whole"] else "fp32")
@@ -267,13 +270,15 @@ def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) ->
                     for use, names in _uses_of(inner, callees).items():
                         seen[use] += [value for name, value in pairs if name in names]
     addresses = list(_below([*seen["pointers"], *seen["bounds"]], bound, _whole_parts_of))
-    loaded = [node.args[0] for node in addresses if isinstance(node, ast.Call) and _is_load(node) and node.args]
     pointers = _names_of(_below(seen["pointers"], bound, _base_of))
     return {
         **{use: _names_of(seen[use]) for use in ("types", "sizes", "tested")},
         "pointers": pointers,
         "whole": _names_of([*addresses, *_below(seen["whole"], bound, _whole_parts_of)]) - pointers,
-        "of_indices": _names_of(_below([*loaded, *seen["of_indices"]], bound, _base_of)),
+        "of_indices": _names_of(_below([*_loaded(addresses), *seen["of_indices"]], bound, _base_of)),
+        "of_floats": _names_of(
+            _below([*_loaded(_below(seen["wide"], bound, _whole_parts_of)), *seen["of_floats"]], bound, _base_of)
+        ),
     }
 
 
@@ -284,6 +289,7 @@ def _see_call(call: ast.Call, seen: dict[str, list[ast.expr]]) -> None:
     seen["types"] += [value for word, value in keywords.items() if word.endswith("dtype")]
     seen["types"] += call.args[-1:] if callee in _TYPED else []
     seen["bounds"] += call.args if callee in _LOOPS else []
+    seen["wide"] += call.args if callee in _WIDE else []
     if callee in _SHAPING:
         seen["sizes"] += [inner for value in call.args for inner in ast.walk(value) if isinstance(inner, ast.Name)]
     if callee in _MEMORY or callee.startswith("atomic_"):
@@ -350,3 +356,7 @@ def _whole_parts_of(node: ast.AST) -> Iterable[ast.AST]:
 def _is_load(node: ast.AST) -> bool:
     """Whether this reads memory; an atomic operation returns what was there."""
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].startswith(("load", "atomic_"))
+
+
+def _loaded(nodes: Iterable[ast.AST]) -> list[ast.expr]:
+    return [node.args[0] for node in nodes if isinstance(node, ast.Call) and _is_load(node) and node.args]
