@@ -58,3 +58,20 @@ def test_names_numbers_and_paths_do_not_change_the_signature(message, paths, nam
 )
 def test_different_failures_have_different_signatures(first: str, second: str) -> None:
     assert signatures_in(first) != signatures_in(second)
+
+
+@pytest.mark.parametrize(
+    ("line", "headline"),
+    [
+        (
+            "F1123 03:39:09 24959 xla_builder.h:187] Check failed: x == 3 (2 vs. 3) bad",
+            "xla_builder.h:187] Check failed: x == 3 (2 vs. 3) bad",
+        ),
+        (
+            "ptxas /tmp/tmpabc12.ptx, line 12; error : Feature foo requires bar",
+            "ptxas line 12; error : Feature foo requires bar",
+        ),
+    ],
+)
+def test_a_headline_has_no_time_process_or_temporary_file(line: str, headline: str) -> None:
+    assert [failure.headline for failure in scan_output(line.encode())] == [headline]

@@ -21,6 +21,9 @@ _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 _OF_PASSES = ("translation-failed", "pass-failed")  # classes of messages that are printed when a pass fails
 _MOST = 100  # different signatures kept of one class
 
+_OF_ONE_RUN = re.compile(  # the time and process in a line of glog, and the temporary file of ptxas
+    r"^[IWEF]\d{4,8} [\d:.]{8,30} +\d+ (?=[\w./+-]+:\d+\] )|(?<=^ptxas )/\S+, (?=line \d)"
+)
 _WRAPPED_NAME = re.compile(rf'{WRAPPER} "(?P<short>[\w.]+)"|(?:"{WRAPPER}"\(.*?|\A<?\{{)name = "(?P<name>[\w.]+)"')
 _DISPATCH_KIND = re.compile(r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)")
 _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
@@ -140,7 +143,7 @@ class Finding:
             failure_class=self.rule.name,
             family=self.rule.family,
             signature=self.signature,
-            headline=self._headline(),
+            headline=_OF_ONE_RUN.sub("", self._headline()),
             phase=(failed.phase if failed else None) or self.rule.phase,
             failing_pass=failed.name if failed else None,
             location=self.location,
