@@ -33,6 +33,7 @@ _GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}  # b
 
 #: Where each command is defined, and its line in `triage --help`.
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "why": ("why:why", "Explain one failure: how, since when, where, and what helps."),
     "init": ("recipe:init", "Write a first folder of recipes to start from."),
     "run": ("run:run", "Compile every case on every toolchain and report failures."),
     "classify": ("classify:classify", "Name the failures in compiler output or a CI log."),

@@ -23,6 +23,10 @@ _REPORTED = 3  # revisions of a text that count
 _LONGEST = 160  # characters of an excerpt in a message
 
 
+class NoProgramError(BadInput):
+    """A text contains no whole program."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewRecipe:
     """The recipe that a user asks for."""
@@ -71,9 +75,9 @@ class NewRecipe:
         pasted = found[family]
         program = None if self.source else _chosen("program", pasted.programs, block, "--block")
         if self.source is None and program is None:
-            raise BadInput(f"{name} contains no program; name it with --input")
+            raise NoProgramError(f"{name} contains no program; name it with --input")
         if program and program.lacks:
-            raise BadInput(
+            raise NoProgramError(
                 f"the program in line {program.line} of {name} was cut: {program.lacks}. Name a whole one with --input"
             )
         call = _chosen("command line", pasted.commands, line, "--line")

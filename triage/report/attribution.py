@@ -74,7 +74,7 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
     for name, diverging in (("pass", found.persistent), ("then", found.decided), ("earlier", found.first)):
         if diverging:
             yield name, _pass_text(diverging, found)
-            yield from (("" if number else "right after it", text) for number, text in enumerate(_differences(diverging)))
+            yield from (("" if number else "right after it", text) for number, text in enumerate(differences(diverging)))
     for number, path in enumerate(found.files):
         yield "" if number else "source", path
     if any(found.shared_memory_bytes.values()):
@@ -88,7 +88,7 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
     )
 
 
-def _differences(diverging: DivergingPass) -> Iterator[str]:
+def differences(diverging: DivergingPass) -> Iterator[str]:
     """Yield one line for each kind of difference after a pass."""
     yield from (f"{choice.name}: {choice.good} -> {choice.bad}" for choice in diverging.choices[:_MAX_NAMES])
     if diverging.operations:

@@ -43,7 +43,9 @@ _NAMES_SHOWN = 12
 
 def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
     """Show a bisect's answer with what it rests on. compiler: the family, for links to its commits."""
-    verdict = Span(_verdict(result, compiler_title(compiler)), "warning" if result.status is Answer.INCONCLUSIVE else "strong")
+    verdict = Span(
+        verdict_text(result, compiler_title(compiler)), "warning" if result.status is Answer.INCONCLUSIVE else "strong"
+    )
     blocks: list[Block] = [Paragraph([Span(result.case, "strong"), ": ", verdict]), Facts(list(_facts(result, compiler)))]
     blocks += [Paragraph(step) for step in (result.hint, result.command and f"Run: {result.command}") if step]
     suspects = {suspect.name for suspect in result.suspects}
@@ -76,7 +78,8 @@ def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
     return facts
 
 
-def _verdict(bisection: Bisection, title: str) -> str:
+def verdict_text(bisection: Bisection, title: str) -> str:
+    """Return which revision brought the failure and which fixed it. title: the name of the compiler."""
     verb = f"{'introduced' if bisection.kind is BisectKind.REGRESSION else 'fixed'} by {title}".rstrip()
     if bisection.status is Answer.INCONCLUSIVE:
         return "inconclusive"

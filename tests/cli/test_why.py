@@ -1,0 +1,125 @@
+"""One failure explained on one screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, Triage
+from tests.fake_releases import fake_releases, recipe
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """An index with 6 releases, and a home that the tests share, so that each is installed once."""
+    with fake_releases(tmp_path_factory.mktemp("index"), 6, logged=False) as served:
+        yield served.url, tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def with_releases(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "real" not in request.keywords:
+        url, home = request.getfixturevalue("index")
+        monkeypatch.setenv("TRIAGE_INDEX_URL", url)
+        monkeypatch.setenv("TRIAGE_HOME", str(home))
+
+
+def explained(triage: Triage, *words: object, code: int = 1) -> Any:
+    done = triage("why", *words, "--format", "json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_failure_of_the_newest_release_has_its_culprit_and_two_commands(triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "broke", "breaks-3")
+    found = explained(triage, path)
+    assert (found["status"], found["fails_on"]["name"]) == ("fails", "1.5.0")
+    assert found["failure"]["class"] == "shared-memory-overflow"
+    bisection = found["bisection"]
+    assert (bisection["before"]["name"], bisection["after"]["name"], bisection["confirmed"]) == ("1.2.0", "1.3.0", True)
+    reduce, narrow = found["next"]
+    assert reduce == f"triage reduce {path} -t 1.5.0 --good 1.2.0"
+    assert narrow == f"triage bisect {path} --good 1.2.0 --bad 1.3.0 --repo DIR"
+    done = triage("why", path)
+    assert done.returncode == 1
+    assert "fails on 1.5.0" in done.stdout
+    assert reduce in done.stdout
+    assert "fails on 1.5.0" in done.stderr  # the steps, as they finish
+
+
+def test_a_failure_that_a_newer_release_fixed(triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "fixed", "breaks-2 fixed-4")
+    for rev, passes in ((None, True), ("1.3.0", False)):
+        words = ("-t", rev) if rev else ()
+        found = explained(triage, path, *words)
+        assert (found["status"], found["passes"], found["fails_on"]["name"]) == ("fixed", passes, "1.3.0")
+        assert found["bisection"]["fixed"]["after"]["name"] == "1.4.0"
+        assert found["bisection"]["after"]["name"] == "1.2.0"
+    always = explained(triage, recipe(tmp_path, "always", "breaks-0 fixed-4"))
+    assert (always["status"], always["fails_on"]["name"]) == ("fixed", "1.3.0")
+    assert always["next"][1].endswith("--find fix --good 1.4.0 --bad 1.3.0 --repo DIR")
+
+
+def test_what_never_worked_is_explained_without_a_culprit(triage: Triage, tmp_path: Path) -> None:
+    found = explained(triage, recipe(tmp_path, "never", "breaks-0"))
+    assert (found["status"], found["bisection"]["status"]) == ("fails", "inconclusive")
+    assert "never worked" in found["bisection"]["reason"]
+
+
+def test_a_case_that_passes_has_nothing_to_explain(triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "fine", "fine")
+    for words in ((), ("-t", "1.2.0")):
+        found = explained(triage, path, *words, code=0)
+        assert (found["status"], found["failure"], found["next"]) == ("passes", None, [])
+
+
+def test_a_spent_budget_leaves_the_commands(triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "slow", "breaks-3")
+    found = explained(triage, path, "--budget", "0.001s")
+    assert found["bisection"]["status"] == "culprit"
+    assert [step["step"] for step in found["left"]] == ["attribute", "remedy"]
+    assert found["left"][0]["command"] == f"triage attribute {path} --good 1.2.0 --bad 1.3.0"
+
+
+def test_a_log_is_classified(triage: Triage, tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    log.write_text("error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n")
+    found = explained(triage, log)
+    assert found["status"] == "log"
+    assert found["log"]["failures"][0]["class"] == "shared-memory-overflow"
+    assert found["next"][0].startswith("triage why PROGRAM --backend")
+    log.write_text("all fine\n")
+    assert explained(triage, log, code=0)["log"]["failures"] == []
+
+
+@pytest.mark.parametrize(("words", "code"), [(("nothing.yaml",), 2), (("{fine}", "-t", "banana"), 2)])
+def test_bad_input(triage: Triage, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    done = triage("why", *(word.format(fine=recipe(tmp_path, "fine", "fine")) for word in words))
+    assert (done.returncode, done.stdout) == (code, "")
+
+
+@pytest.mark.real
+@pytest.mark.core
+def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
+    triage: Triage, shared_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toolchains = shared_home / "toolchains"
+    installed = toolchains.resolve()
+    toolchains.unlink()
+    toolchains.mkdir()
+    for version in ("3.2.0", "3.3.0"):
+        [folder] = installed.glob(f"iree-base-compiler-{version}-*")
+        (toolchains / folder.name).symlink_to(folder)
+    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")  # only what is installed
+    found = explained(triage, ROOT / "recipes/i4-matvec.yaml")
+    assert (found["status"], found["fails_on"]["name"]) == ("fails", "3.3.0")
+    assert found["failure"]["class"] == "legalization"
+    assert found["bisection"]["before"]["name"] == "3.2.0"
+    assert found["attribution"]["suspect_passes"]
+    flags = [flag for remedy in found["remedies"]["remedies"] for flag in remedy["flags"]]
+    assert "--iree-rocdl-enable-buffer-instructions=false" in flags
+    assert found["left"] == []

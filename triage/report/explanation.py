@@ -1,0 +1,88 @@
+"""Report of `triage why`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from triage.bisect.result import Answer, Bisection
+from triage.classify import ClassifiedLogs
+from triage.remedy.result import Remedies
+from triage.report.attribution import differences, sentence
+from triage.report.bisection import verdict_text
+from triage.report.document import Code, Document, Facts, Inline, Paragraph, Span, Style
+from triage.report.elements import compiler_title, failure_text, numbers_text, plural, revision_text
+from triage.report.tables import classify_document
+
+if TYPE_CHECKING:
+    from triage.nightly.explanation import Explanation
+
+_REMEDIES_SHOWN = 3
+_STYLES: dict[str, Style] = {"fails": "bad", "fixed": "good", "passes": "good"}
+
+
+def why_document(found: Explanation) -> Document:
+    """Show on one screen what fails, since when, where, what works around it, and what to do next."""
+    if found.log is not None:
+        blocks = [*classify_document(ClassifiedLogs([found.log])).blocks]
+    else:
+        blocks = [Paragraph([Span(found.case, "strong"), ": ", Span(headline(found), _STYLES.get(found.status, "warning"))])]
+        blocks += [Facts(list(why_facts(found)))]
+    if found.reason:
+        blocks.append(Paragraph(found.reason))
+    if found.next:
+        blocks += [Paragraph(Span("Next", "strong")), Code("\n".join(found.next))]
+    return Document(f"Why {found.case} fails", blocks)
+
+
+def headline(found: Explanation) -> str:
+    """Return in one line whether the case fails."""
+    name = found.toolchain.name if found.toolchain else "?"
+    if found.flaky:
+        return f"fails only sometimes on {name}"
+    if found.passes:
+        before = f"; fails on {found.fails_on.name}" if found.fails_on else ""
+        return f"compiles on {name}{before}"
+    return f"fails on {name}" if found.failure and found.toolchain == found.fails_on else f"cannot be tested on {name}"
+
+
+def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
+    """Yield what each step found."""
+    if failure := found.failure:
+        yield "failure", failure_text(failure, 400)
+        if numbers := numbers_text(failure):
+            yield "numbers", numbers
+        yield from (("" if number else "helps", text) for number, text in enumerate(failure.advice(found.compiler)))
+    if found.bisection:
+        yield from _since(found, found.bisection)
+    if attribution := found.attribution:
+        yield "pass", f"{sentence(attribution)}{f' (phase {attribution.phase})' if attribution.phase else ''}"
+        if attribution.persistent:
+            yield "", next(differences(attribution.persistent))
+    if found.remedies:
+        yield from _remedies(found.remedies)
+    for step in found.left:
+        yield "not done", f"{step.step}: {step.reason}; {step.command}"
+
+
+def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inline]]:
+    if bisection.status is Answer.INCONCLUSIVE:
+        yield "since", bisection.reason or "not known"
+    else:
+        certainty = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
+        name = "since" if bisection.brought_failure else "fixed"
+        yield name, f"{verdict_text(bisection, compiler_title(found.compiler))}; {certainty}"
+    if bisection.brought_failure and (pair := found.broke):
+        yield "last good", revision_text(pair[0])
+    if found.fixed:
+        yield "upgrade", f"it compiles on {found.fixed.name}"
+    elif found.failure:
+        yield "fixed", "by no release that was tried"
+
+
+def _remedies(found: Remedies) -> Iterator[tuple[str, Inline]]:
+    for number, remedy in enumerate(found.remedies[:_REMEDIES_SHOWN]):
+        holds = ", ".join(revision.name for revision in remedy.verified_on)
+        yield "" if number else "remedy", [Span(remedy.text, "strong"), f": works on {holds}. {remedy.explanation}"]
+    if not found.remedies:
+        yield "remedy", found.reason or f"none of {plural(found.tried, 'candidate')} works"
