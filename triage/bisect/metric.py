@@ -87,30 +87,39 @@ def _least_value(runner: Engine, case: Case, ref: ToolchainRef, metric: Metric) 
 
 
 @contextmanager
-def judged_by_time(
+def measuring(
     runner: Engine,
     case: Case,
     ends: Ends,
-    metric: Metric,
-    function: str | None,
+    text: str,
     budget: float,
     threshold: float | None = None,
+    *,
+    times_only: bool = False,
 ) -> Iterator[Engine]:
-    """Yield a runner for which a case fails that takes longer than halfway from the good end to the bad one.
+    """Yield a runner for which a case fails whose number is beyond a threshold, by default halfway between both ends.
 
     Args:
         runner: Compiles.
         case: What is measured.
         ends: The good and the bad compiler.
-        metric: The run time of the compiled program, or the CPU time of its compile.
-        function: The one to run, if there are several.
-        budget: Seconds to measure each candidate for.
-        threshold: Instead of halfway: a ratio to the good end for the run time, seconds for the compile time.
+        text: The number, as NAME[:FUNCTION]. FUNCTION: the one to run, if there are several.
+        budget: Seconds to measure the time of each candidate for.
+        threshold: Instead of halfway; for the run time a ratio to the good end.
+        times_only: Refuse other numbers than the run time of the compiled program and the CPU time of its compile.
 
     Raises:
-        BadInput: An end cannot be measured, or the ends differ too little.
+        BadInput: The text is wrong, an end cannot be measured, or the ends differ too little.
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
+    name, _, function = text.partition(":")
+    metric = Metric(name)
+    is_time = metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS)
+    if (times_only and not is_time) or (function and metric != Metric.RUN_SECONDS):
+        raise BadInput(f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION")
+    if not is_time:
+        yield runner.with_threshold(threshold_between(runner, case, ends, metric, threshold))
+        return
     if metric == Metric.CPU_SECONDS:
         yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold, budget).judge)
         return
@@ -124,7 +133,7 @@ def judged_by_time(
             program = programs[key]
             return program if isinstance(program, str) else TimedRun(runner, program, spec)
 
-        spec = _function(functions_of(runner, case, ends[0]), function, case)
+        spec = _function(functions_of(runner, case, ends[0]), function or None, case)
         good, bad = (timed(case, ref) for ref in ends)
         for ref, end in zip(ends, (good, bad), strict=True):
             if isinstance(end, str):
@@ -137,7 +146,7 @@ def judged_by_time(
 
 
 def compile_time_judge(runner: Engine, case: Case, ends: Ends, threshold: float | None, budget: float) -> TimeJudge:
-    """Measure the compile of both ends and return what judges the candidates between them; see `judged_by_time`.
+    """Measure the compile of both ends and return what judges the candidates between them; see `measuring`.
 
     A compile far from the threshold is made once, others are repeated in turn with both ends.
     """

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, option, rev_option, slower_metric
+from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, option, rev_option
 from triage.cli.screen import AppContext, print_stderr
 from triage.execution.judge import Metric
 from triage.report.attribution import attribution_document, write_attribution
@@ -40,19 +40,18 @@ def attribute(
     """
     from triage.attribute.divergence import attribute as compare
     from triage.attribute.result import ComparisonResult
-    from triage.bisect.metric import judged_by_time, slower_kernel
+    from triage.bisect.metric import measuring, slower_kernel
     from triage.git_history import Repository
 
     case = chosen.load()
     clone = Repository(repo) if repo else None
     kernel = None
-    time_metric, function = slower_metric(metric)
     with open_runner(app, [case]) as runner, ExitStack() as opened:
         ends = runner.registry.resolve(good, case.compiler), runner.registry.resolve(bad, case.compiler)
         judging = runner
-        if time_metric is not None:
-            judging = opened.enter_context(judged_by_time(runner, case, ends, time_metric, function, SECONDS))
-            if time_metric == Metric.RUN_SECONDS:
+        if metric is not None:
+            judging = opened.enter_context(measuring(runner, case, ends, metric, SECONDS, times_only=True))
+            if metric.startswith(str(Metric.RUN_SECONDS)):
                 kernel = slower_kernel(runner, case, ends, SECONDS)
         found = compare(judging, case, *ends, clone, kernel=kernel)
     write_report(output, found, attribution_document)

@@ -30,7 +30,6 @@ from triage.cli.options import (
     flag,
     option,
 )
-from triage.execution.judge import Metric
 from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
@@ -209,20 +208,11 @@ def _measuring(
     request: BisectRequest, before: str | None, after: str | None, text: str, threshold: float | None
 ) -> Iterator[BisectRequest]:
     """Yield the request with a runner for which a number beyond the threshold is a failure. text: NAME[:FUNCTION]."""
-    from triage.bisect.metric import judged_by_time, threshold_between
+    from triage.bisect.metric import measuring
     from triage.bisect.plan import compilers_at
 
     if before is None or after is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
-    name, _, function = text.partition(":")
-    metric = Metric(name)
-    if function and metric != Metric.RUN_SECONDS:
-        raise BadInput(f"--metric {text}: only run_seconds takes a function")
     ends = _in_order(request.kind, *compilers_at(request, before, after))
-    runner, case = request.runner, request.case
-    if metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS):
-        with judged_by_time(runner, case, ends, metric, function or None, SECONDS, threshold) as judging:
-            yield replace(request, runner=judging)
-    else:
-        limit = threshold_between(runner, case, ends, metric, threshold)
-        yield replace(request, runner=runner.with_threshold(limit))
+    with measuring(request.runner, request.case, ends, text, SECONDS, threshold) as judging:
+        yield replace(request, runner=judging)

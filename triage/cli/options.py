@@ -19,7 +19,7 @@ from triage.cli.context import cases_named, load_cases, one_case, open_runner
 from triage.cli.program import RECIPES, recipe_for
 from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
-from triage.execution.judge import Match, Metric, any_failure, same_class, same_family, same_signature
+from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
@@ -210,17 +210,6 @@ class Compiling:
     def open(self, *cases: Case, fresh: bool = False, trust: bool = False) -> AbstractContextManager[Engine]:
         """Open an engine for cases."""
         return open_runner(self.app, cases, self.jobs, self.executor, fresh=fresh, trust=trust)
-
-
-def slower_metric(text: str | None) -> tuple[Metric | None, str | None]:
-    """Return the metric and the function of `run_seconds:FUNCTION`. Raises BadInput for anything but the two times."""
-    if text is None:
-        return None, None
-    name, _, function = text.partition(":")
-    metric = Metric(name)
-    if metric not in (Metric.RUN_SECONDS, Metric.CPU_SECONDS) or (function and metric != Metric.RUN_SECONDS):
-        raise BadInput(f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION")
-    return metric, function or None
 
 
 class FailureMatch(StrEnum):

@@ -10,7 +10,7 @@ import typer
 
 from triage.cli.context import one_case
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import SECONDS, Compiling, FormatOption, OneCase, SlowerOption, flag, option, rev_option, slower_metric
+from triage.cli.options import SECONDS, Compiling, FormatOption, OneCase, SlowerOption, flag, option, rev_option
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
@@ -47,24 +47,22 @@ def remedy(
 
     - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds --budget 30`
     """
-    from triage.bisect.metric import judged_by_time
+    from triage.bisect.metric import measuring
     from triage.remedy.result import Remedies
     from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
     from triage.report.remedy import planned_lines, remedy_document
 
     cases = chosen.load_all()
     case = one_case(cases, chosen.case)
-    time_metric, function = slower_metric(metric)
     if metric and good is None:
         raise BadInput("--metric needs --good: the toolchain on which the case takes less time")
     with compiling.open(*cases) as runner, ExitStack() as opened:
         bad = runner.registry.resolve(toolchain, case.compiler)
         reference = runner.registry.resolve(good, case.compiler) if good else None
         request = RemedyRequest(case, bad, reference, budget, cases, exhaustive=every)
-        if time_metric and reference:
-            ends = (reference, bad)
+        if metric and reference:
             request = replace(request, untimed=runner)
-            runner = opened.enter_context(judged_by_time(runner, case, ends, time_metric, function, SECONDS))
+            runner = opened.enter_context(measuring(runner, case, (reference, bad), metric, SECONDS, times_only=True))
         if dry_run and not isinstance(planned := planned_changes(runner, request), Remedies):
             lines = runner.command_lines([ProbeJob(change.applied(case), bad) for change in planned])
             typer.echo("\n".join(planned_lines(planned, lines)))

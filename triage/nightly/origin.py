@@ -77,13 +77,13 @@ class OriginFinder:
 
         budget: seconds to measure each candidate for. A candidate whose interval reaches the threshold is never named.
         """
-        from triage.bisect.metric import judged_by_time
+        from triage.bisect.metric import measuring
 
-        metric = Metric.CPU_SECONDS if function is None else Metric.RUN_SECONDS
+        metric = f"{Metric.CPU_SECONDS}" if function is None else f"{Metric.RUN_SECONDS}:{function}"
         reason = self.between.problem
         if reason is None:
             try:
-                with judged_by_time(self.runner, case, self.pair, metric, function, budget) as judging:
+                with measuring(self.runner, case, self.pair, metric, budget) as judging:
                     finder = replace(self, runner=judging, compare_passes=False)
                     origin = finder.bisect(case)
                     if self.repo and origin.pair and self.can_narrow(origin.pair):
