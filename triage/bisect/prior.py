@@ -50,12 +50,13 @@ class Clues:
     pipeline: frozenset[str] = frozenset()
     """Commits that add to a pipeline, or remove from it, a pass that ran with one of the compilers only."""
     noticed: bool = False
-    """The bad end is where somebody noticed the failure, so that late commits are more likely than early ones."""
+    """The bad end is a commit or a nightly, where somebody noticed the failure: late commits are likelier than early ones."""
 
     @classmethod
-    def of(cls, failure: Failure, backend: str | None = None) -> Clues:
+    def of(cls, failure: Failure, backend: str | None, *, noticed: bool) -> Clues:
         """Return the clues of a diagnosed failure."""
-        return cls(" ".join((failure.headline, *map(str, failure.details.values()))), backend, failure.failing_pass)
+        text = " ".join((failure.headline, *map(str, failure.details.values())))
+        return cls(text, backend, failure.failing_pass, noticed=noticed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ def _shares(bits: Floats) -> Floats:
 def explain(commits: Sequence[Commit], clues: Clues, project: str | None) -> list[list[tuple[str, float]]]:
     """Return for each commit the reasons for its place in `commit_prior` with their bits, strongest first.
 
-    What nearly every commit of the range has in the same measure distinguishes none of them and is not a reason.
+    Less than one unit of a feature is not a reason. What nearly every commit of the range has in the same measure is not one
+    either, because it distinguishes none of them.
     """
     matrix = feature_matrix(tuple(commits), clues, project)
     telling = [_is_telling(column) for column in matrix.T]
@@ -107,7 +109,7 @@ def explain(commits: Sequence[Commit], clues: Clues, project: str | None) -> lis
         found = [
             (feature.reason, float(value) * feature.weight)
             for feature, value, tells in zip(features(), row, telling, strict=True)
-            if value and tells
+            if value >= 1 and tells
         ]
         reasons.append(sorted(found, key=lambda reason: -abs(reason[1])))
     return reasons

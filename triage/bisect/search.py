@@ -163,7 +163,8 @@ class BisectSearch:
     def clues(self) -> Clues:
         """What the failure, the case and the passes say about the culprit."""
         assert self.failure is not None
-        clues = Clues.of(self.failure, self.request.case.target.backend)
+        noticed = self.request.kind is BisectKind.REGRESSION and not self.range.candidates[-1].ref.is_release
+        clues = Clues.of(self.failure, self.request.case.target.backend, noticed=noticed)
         return self.evidence.added_to(clues) if self.evidence else clues
 
     def verdict(self, outcome: Outcome) -> Verdict:
