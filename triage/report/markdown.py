@@ -12,7 +12,7 @@ from urllib.parse import quote
 from markupsafe import escape
 
 from triage.report import document as doc
-from triage.report.printable import visible
+from triage.report.printable import printable, visible
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
 _BLOCK_START = re.compile(r" ?(?:[#>+=-]|\d+(?=[.)](?:\s|$)))")
@@ -101,6 +101,6 @@ def code(text: str) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return a fenced code block that nothing in the text closes."""
+    """Return a fenced code block that nothing in the text closes, and that a CI log may show."""
     marks = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])
-    return f"{marks}{language}\n{visible(text).strip(chr(10))}\n{marks}"
+    return f"{marks}{language}\n{printable(text).strip(chr(10))}\n{marks}"
