@@ -87,9 +87,11 @@ class Investigation:
         known = {work.record.signature for work in self.clusters}
         clusters = [work.record for work in self.clusters]
         clusters += [cluster for cluster in night.clusters if cluster.signature not in known]
-        origins = {name: [cluster.culprit] for cluster in clusters if cluster.culprit for name in cluster.confirmed}
-        for cluster in clusters:
-            origins[cluster.representative or ""] = [origin for origin in (cluster.culprit, cluster.fix) if origin]
+        origins = {
+            name: [origin for origin in (cluster.culprit, cluster.fix) if origin]
+            for cluster in clusters
+            for name in (cluster.representative, *cluster.confirmed)
+        }
         cases = [replace(case, bisections=origins.get(case.case) or case.bisections) for case in night.cases]
         answer = InvestigationSummary(round(time.monotonic() - self._started, 1), self.budget)
         return replace(night, cases=cases, clusters=clusters, investigation=answer)

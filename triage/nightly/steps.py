@@ -143,23 +143,37 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
 
 
 def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Probe the other cases of a cluster before and at the culprit. What compiles on the baseline must compile before it."""
+    """Probe the other cases of a cluster before and at the culprit, and before and at its fix in a newer release."""
     others = [case for case in cluster.members if case is not cluster.representative]
     if not others:
         raise NoResult("it has no other case", "skipped")
-    old, new = cluster.known_pair
-    jobs = [ProbeJob(setting.run.by_name[member.case], ref) for member in others for ref in (old, new)]
+    confirmed, fix = _changing(setting, cluster, others, cluster.known_pair), cluster.record.fix
+    if fix and fix.before and fix.after:
+        before, after = (fix.before, fix.after) if fix.undone else (fix.after, fix.before)
+        refs = {ref.revision.name: ref for ref in setting.run.finder.fixes.refs}
+        confirmed = _changing(setting, cluster, confirmed, (refs[before.name], refs[after.name]))
+    different = [case.case for case in others if case not in confirmed]
+    cluster.record = replace(cluster.record, confirmed=[case.case for case in confirmed], different=different)
+
+
+def _changing(
+    setting: InvestigationSetting, cluster: ClusterInWork, members: Sequence[CaseResult], pair: ToolchainPair
+) -> list[CaseResult]:
+    """Return the cases that lack the cluster's failure with the first toolchain of a pair and have it with the second.
+
+    With the first one, those that compile on the baseline must compile.
+    """
+    jobs = [ProbeJob(setting.run.by_name[member.case], ref) for member in members for ref in pair]
     probes = setting.run.runner.probe_all(jobs, "confirm the culprit")
     outcomes = {(probe.case.name, probe.revision.name): probe.outcome for probe in probes}
-    confirmed = []
-    for case in others:
-        before, after = (outcomes[case.case, ref.revision.name] for ref in (old, new))
+    changing = []
+    for member in members:
+        before, after = (outcomes[member.case, ref.revision.name] for ref in pair)
         fails_otherwise = isinstance(before, Failed) and not before.flaky and not cluster.has_failure(before)
-        was_without = isinstance(before, Compiled) or (fails_otherwise and case.changed_failure is not None)
+        was_without = isinstance(before, Compiled) or (fails_otherwise and member.changed_failure is not None)
         if was_without and cluster.has_failure(after):
-            confirmed.append(case.case)
-    different = [case.case for case in others if case.case not in confirmed]
-    cluster.record = replace(cluster.record, confirmed=confirmed, different=different)
+            changing.append(member)
+    return changing
 
 
 def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
