@@ -57,7 +57,7 @@ def _regex(text: str, info: ValidationInfo) -> str:
             warnings.simplefilter("error", FutureWarning)  # such as `[[`, which a later Python may read otherwise
             try:
                 re.compile(text)
-            except (re.error, FutureWarning) as error:
+            except (re.error, FutureWarning, OverflowError, RecursionError) as error:
                 raise ValueError(f"not a regular expression: {error}") from None
     return text
 

@@ -44,7 +44,7 @@ def _requirement(text: str) -> str:
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f'"{text}" is not a regular expression: {error}.') from None
     return text
 
