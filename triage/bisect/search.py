@@ -125,7 +125,7 @@ class BisectSearch:
     """With what a toolchain reported once it was there."""
     foreign: set[int] = field(default_factory=set)
     """Candidates first probed by a machine that is not trusted."""
-    told: str = ""
+    announced: str = ""
     """The last line of progress."""
 
     @property
@@ -295,8 +295,8 @@ class BisectSearch:
             line += f"; most likely ({chance:.0%}): {name}" if chance > others[0][1] else ""
         else:
             line = f"1 suspect left: {name}"
-        if line != self.told:
-            self.told = line
+        if line != self.announced:
+            self.announced = line
             self.request.runner.progress.note(line)
 
     # Confirm

@@ -69,7 +69,7 @@ class Wheel:
 class Environment:
     """A release is a virtual environment with the package and its dependencies."""
 
-    beside: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
     """Further requirements to install, in which `VERSION` stands for the release's version."""
 
 

@@ -145,7 +145,7 @@ class Engine:
         shows them. Empty when the family's IR does not show them or that compile fails.
         """
         task, ir = self.planner.plan(case, toolchain), self.compilers[case.compiler].ir
-        phase = ir.footprint_phase(toolchain, case.phase) if ir else None
+        phase = ir.metrics_phase(toolchain, case.phase) if ir else None
         if isinstance(task, Probe) or ir is None or phase is None:
             return {}
         task = replace(task, variant=_RESOURCES)
@@ -154,7 +154,7 @@ class Engine:
         numbers: dict[str, float] = {}
         execution = self.maker.compile(
             replace(task, invocation=ir.up_to(task.invocation, phase)),
-            on_output=lambda printed: numbers.update(ir.footprint(printed, case.target.backend)),
+            on_output=lambda printed: numbers.update(ir.resource_metrics(printed, case.target.backend)),
         )
         if numbers:
             self.cache.add(task.record(task.key, replace(execution, metrics=numbers, output_bytes=None)))
@@ -280,6 +280,26 @@ class Engine:
 
 def _key_of(ref: ToolchainRef) -> tuple[str, str]:
     return ref.family, ref.revision.name
+
+
+@contextmanager
+def time_limit(stop: threading.Event, seconds: float) -> Iterator[threading.Event]:
+    """Set `stop`, which ends an engine's work with Interrupted, after so many seconds. Yields an event that is set by then."""
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        stop.set()
+
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield over
+    finally:
+        timer.cancel()
+        if over.is_set():
+            stop.clear()
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def parse_module(text: str) -> Module:
 
 
 @dataclass(eq=False, slots=True)
-class _Open:
+class _OpenOperation:
     """An operation whose regions are being read."""
 
     operation: Operation
@@ -63,7 +63,7 @@ class _Parser:
 
     def __init__(self) -> None:
         self.root: Operation | None = None
-        self.open: list[_Open] = []
+        self.open: list[_OpenOperation] = []
         self.aliases: dict[str, str] = {}
         self.values: dict[str, Value] = {}
         self.undefined: dict[str, Value] = {}  # used above their definition, which control flow allows
@@ -132,7 +132,7 @@ class _Parser:
             raise ValueError("regions nested too deeply")
         else:
             operation.regions.append(Region())
-            self.open.append(_Open(operation, head[1] or ""))
+            self.open.append(_OpenOperation(operation, head[1] or ""))
 
     def _begin_block(self, text: str) -> None:
         label = _LABEL.match(text)

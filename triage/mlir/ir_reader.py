@@ -76,7 +76,7 @@ class IrDump:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenDigest:
     """An operation whose regions are being read."""
 
     name: str
@@ -100,7 +100,7 @@ class IrReader:
 
     def reset(self) -> None:
         """Discard an incomplete operation and wait for the next outermost one."""
-        self._open: list[_Open] = []
+        self._open: list[_OpenDigest] = []
         self._functions: dict[str, Fingerprint] = {}
         self._device: set[str] = set()
         self._done = False
@@ -113,7 +113,7 @@ class IrReader:
         if head := OPERATION.match(text):
             name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
-                self._open.append(_Open(name, _symbol(text), choices=set(self._choices(name, text, ""))))
+                self._open.append(_OpenDigest(name, _symbol(text), choices=set(self._choices(name, text, ""))))
             elif self._open:
                 self._operation(self._open[-1], name, text)
         elif not self._open:
@@ -126,7 +126,7 @@ class IrReader:
             arguments = _VALUE_NAME.sub("", _without_locations(found["arguments"] or ""))
             _add(self._open[-1], f"^({_normalised(arguments, self._words.spellings)})")
 
-    def _operation(self, parent: _Open, name: str, line: str) -> None:
+    def _operation(self, parent: _OpenDigest, name: str, line: str) -> None:
         """Read an operation without regions."""
         words, types = self._words, self._types(line)
         parent.choices.update(self._choices(name, line, types))
@@ -137,7 +137,7 @@ class IrReader:
         if name in words.allocates and words.shared and words.shared.search(types):
             parent.shared += _buffer_bytes(types)
 
-    def _close(self, child: _Open, line: str) -> None:
+    def _close(self, child: _OpenDigest, line: str) -> None:
         """Read the line after the last region of an operation."""
         types = self._types(line)
         child.symbol = child.symbol or _symbol(line)
@@ -202,7 +202,7 @@ def _details(name: str, line: str, types: str, words: Vocabulary) -> Iterator[tu
                 yield f"{name}.{key}", plain if len(plain) <= _MAX_DETAIL else f"{plain[:_MAX_DETAIL]}… {_digest(plain):x}"
 
 
-def _add(parent: _Open, text: str) -> None:
+def _add(parent: _OpenDigest, text: str) -> None:
     parent.digest = (parent.digest + _digest(text)) % MODULUS
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import Any, ClassVar
 from triage.attribute.result import Attribution
 from triage.bisect.result import Bisection, BisectKind
 from triage.classify import ClassifiedLog
-from triage.execution.engine import Engine
+from triage.execution.engine import Engine, time_limit
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
@@ -176,26 +175,14 @@ def _within(runner: Engine, seconds: float, step: Callable[[], Any]) -> Any:
     """Return the result of a step, or the reason why it has none. It is stopped when its time is over."""
     if seconds <= 0:
         return "the budget is spent"
-    is_spent = threading.Event()
-
-    def stop() -> None:
-        is_spent.set()
-        runner.stop.set()
-
-    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        return step()
-    except Interrupted:
-        if not is_spent.is_set():
-            raise
-    except (BadInput, EnvironmentFailure) as error:
-        return str(error)
-    finally:
-        timer.cancel()
-        if is_spent.is_set():
-            runner.stop.clear()
+    with time_limit(runner.stop, seconds) as over:
+        try:
+            return step()
+        except Interrupted:
+            if not over.is_set():
+                raise
+        except (BadInput, EnvironmentFailure) as error:
+            return str(error)
     return "the budget is spent"
 
 

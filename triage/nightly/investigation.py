@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from triage.execution.engine import time_limit
 from triage.execution.files import Prepared
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.nightly.result import (
@@ -135,7 +135,7 @@ class Investigation:
 
     def _take(self, cluster: ClusterInWork, step: str) -> None:
         """Do a step, and record why it has no result where it has none."""
-        began, runner, is_spent = time.monotonic(), self.setting.run.runner, threading.Event()
+        began, runner = time.monotonic(), self.setting.run.runner
         rest = inf if self.budget is None else self.budget - (began - self._started)
         if rest <= 0:
             self._note(cluster, step, "left", "the budget is spent")
@@ -144,34 +144,26 @@ class Investigation:
         cluster.allowance = rest / 3 / sum(not _is_done(other, step) for other in self.clusters)
         seconds = cluster.allowance if step == "narrow" else rest
 
-        def stop() -> None:
-            is_spent.set()
-            runner.stop.set()
-
-        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), stop)
-        timer.daemon = True
-        timer.start()
         status, reason = "done", None
         runner.progress.note(f"{step}: {cluster.case.name}")
-        try:
-            STEPS[step](self.setting, cluster)
-        except Interrupted:
-            if not is_spent.is_set():
+        with time_limit(runner.stop, seconds) as over:
+            try:
+                STEPS[step](self.setting, cluster)
+            except Interrupted:
+                if not over.is_set():
+                    raise
+                status, reason = "left", "the budget is spent" if seconds == rest else "its share of the budget is spent"
+            except NoResult as error:
+                status, reason = error.status, str(error)
+            except EnvironmentFailure as error:  # another run may succeed
+                status, reason = "left", str(error)
+            except BadInput as error:
+                status, reason = "failed", str(error)
+            except OSError:
                 raise
-            status, reason = "left", "the budget is spent" if seconds == rest else "its share of the budget is spent"
-        except NoResult as error:
-            status, reason = error.status, str(error)
-        except EnvironmentFailure as error:  # another run may succeed
-            status, reason = "left", str(error)
-        except BadInput as error:
-            status, reason = "failed", str(error)
-        except OSError:
-            raise
-        except Exception as error:
-            status, reason = "failed", runner.internal_error(f"the step {step} of {cluster.case.name}", error).reason
-        finally:
-            timer.cancel()
-        if status != "done" or is_spent.is_set():
+            except Exception as error:
+                status, reason = "failed", runner.internal_error(f"the step {step} of {cluster.case.name}", error).reason
+        if status != "done":
             runner.stop.clear()  # a search that fails sets it, too, to end its other compiles
         self._note(cluster, step, status, reason, round(time.monotonic() - began, 2))
         if step in ("bisect", "narrow") and status == "done":

@@ -82,8 +82,8 @@ def _prefix(distribution: str, packaging: Packaging) -> str:
             return distribution
         case Environment(()):
             return f"venv-{distribution}"
-        case Environment(beside):
-            return f"venv-{distribution}-with-{blake2b(' '.join(beside).encode(), digest_size=4).hexdigest()}"
+        case Environment(companions):
+            return f"venv-{distribution}-with-{blake2b(' '.join(companions).encode(), digest_size=4).hexdigest()}"
 
 
 def is_intact(folder: Path) -> bool:
@@ -261,7 +261,7 @@ def install(workspace: Workspace, release: Release, index: str, packaging: Packa
         if packaging != PLAIN_WHEEL and (program := interpreter(version_of(release.python))) is None:
             raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
         if isinstance(packaging, Environment):
-            lines = [wheel, *(text.replace(VERSION, release.version) for text in packaging.beside)]
+            lines = [wheel, *(text.replace(VERSION, release.version) for text in packaging.companions)]
             uv.make_environment(f"{name} with its dependencies from {host_of(index)}", lines, program, release.date)
         else:
             uv.unpack(f"{name} from {host_of(release.url)}", wheel, release.python)

@@ -71,16 +71,16 @@ class IreeIr:
         printing = (chosen, "--mlir-print-ir-after-change", _ONE_THREAD, *_PLAIN, *([_GENERIC] if generic else []))
         return replace(invocation, printing=(*invocation.printing, *printing))
 
-    def footprint_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+    def metrics_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
         """The phase up to `last` whose output shows best which resources a program uses, if there is one."""
         known = toolchain.capabilities.phases
         reached = known[: known.index(last) + 1] if last in known else known
         return next((phase for phase in ("executable-targets", "stream") if phase in reached), None)
 
-    def footprint(self, printed: Path, backend: str) -> Mapping[str, float]:
+    def resource_metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
         """The resources that a program uses, from its IR after that phase: metrics as in `RunFacts`."""
         with printed.open(encoding="utf-8", errors="replace") as lines:
-            return footprint(lines, self.words.counts["dispatches"], gpu=is_gpu(backend))
+            return resource_metrics(lines, self.words.counts["dispatches"], gpu=is_gpu(backend))
 
 
 def _printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
@@ -105,7 +105,7 @@ _DIMENSION = re.compile(r"(\d{1,18}) ?x ?")
 _SCALAR = re.compile(r"(?:[iu]|[su]i|f|bf|tf)(\d{1,18})|f(4|6|8)E\w+")
 
 
-def footprint(lines: Iterable[str], dispatching: Collection[str], *, gpu: bool) -> dict[str, float]:
+def resource_metrics(lines: Iterable[str], dispatching: Collection[str], *, gpu: bool) -> dict[str, float]:
     """Count `dispatches`, the operations of the host's program that start a kernel, and `shared_bytes`, the most that the
     workgroups of one kernel share. The latter is left out where a type's size is unknown, and for a target without it.
 

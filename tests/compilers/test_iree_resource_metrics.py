@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triage.compilers.iree.passes import footprint
+from triage.compilers.iree.passes import resource_metrics
 
 KERNELS = """
 "builtin.module"() ({
@@ -21,5 +21,5 @@ DISPATCHING = {"stream.cmd.dispatch"}
 
 
 def test_dispatches_and_the_largest_kernel_s_shared_memory() -> None:
-    assert footprint(KERNELS, DISPATCHING, gpu=True) == {"dispatches": 2, "shared_bytes": 64 * 130 * 4 + 100}
-    assert footprint(KERNELS, DISPATCHING, gpu=False) == {"dispatches": 2}
+    assert resource_metrics(KERNELS, DISPATCHING, gpu=True) == {"dispatches": 2, "shared_bytes": 64 * 130 * 4 + 100}
+    assert resource_metrics(KERNELS, DISPATCHING, gpu=False) == {"dispatches": 2}
