@@ -121,8 +121,11 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
 def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
     store = NightStore(tmp_path)
     for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
-        store.add(night(day, {"a": letter}, toolchain=Revision(name)))
-    assert [life.state for life in failure_lives(store.history())] == ["open"]
+        store.add(night(day, {"a": letter, f"only with {name}": "P"}, toolchain=Revision(name)))
+    history = store.history()
+    assert [life.state for life in failure_lives(history)] == ["open"]
+    assert history.names == ("a", "only with 3.3.0"), "a case without a result that counts is left out"
+    assert not history.is_unsteady("only with 3.2.0")
 
 
 @pytest.mark.parametrize("at", [20, 60, 115])

@@ -228,19 +228,22 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
     rows: dict[tuple[Track, str], int] = {}
     placed: list[tuple[Matrix, Matrix]] = []  # for each night, rows and the entries that belong there
     newest: dict[Track, Revision] = {}
-    keys, cases, at, tracks = b"", list[tuple[Track, str]](), np.zeros(0, np.int64), set[Track]()
+    keys, cases, tracks = b"", list[tuple[Track, str]](), set[Track]()
+    at = entries = np.zeros(0, np.int64)
+    left_out: set[Track] | None = None
     for _, columns in read:
         if columns.keys != keys:  # most nights have the cases of the one before
-            keys = columns.keys
+            keys, left_out = columns.keys, None
             cases = [(Track(*key[:-1]), key[-1]) for key in json.loads(keys)]
-            at = np.array([rows.setdefault(case, len(rows)) for case in cases], np.int64)
             tracks = {track for track, _ in cases}
-        toolchain, entries = columns.night.toolchain, np.arange(len(cases))
+        toolchain = columns.night.toolchain
         older = {track for track in tracks if track in newest and _is_older(toolchain, newest[track])}
         newest.update(dict.fromkeys(tracks - older, toolchain))
-        if older:
+        if older != left_out:
+            left_out = older
             entries = np.array([number for number, (track, _) in enumerate(cases) if track not in older], np.int64)
-        placed.append((at[entries], entries))
+            at = np.array([rows.setdefault(cases[number], len(rows)) for number in entries], np.int64)
+        placed.append((at, entries))
     shape = len(rows), len(read)
     states, failures = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
     metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
