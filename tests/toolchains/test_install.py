@@ -79,6 +79,24 @@ def test_a_damaged_install_is_installed_again(loopback: LoopbackIndex, tmp_path:
     assert program(put(loopback, "1.1.0", tmp_path)).read_bytes() == b"\x7fELF compiler"
 
 
+def test_files_that_the_wheel_does_not_list_may_change(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    """A compiler may write its Python cache, and data next to its modules, at each run."""
+    files = {"its/__init__.py": b"", "its/__pycache__/__init__.cpython-311.pyc": b"old"}
+    make_wheel(loopback.folder, "1.0", distribution="some-compiler", files=files)
+    loopback.publish_dated("some-compiler", {"1.0": None})
+    (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
+    workspace = Workspace(tmp_path / "home")
+    folder = install(workspace, compiler, loopback.url, Environment())
+    (package,) = folder.glob("lib/*/site-packages/its")
+    (package / "__pycache__/__init__.cpython-311.pyc").write_bytes(b"written again")
+    (package / "written.by.the.compiler").touch()
+    assert is_intact(folder)
+    assert install(workspace, compiler, loopback.url, Environment()) == folder
+    assert (package / "written.by.the.compiler").exists()
+    (package / "__init__.py").write_bytes(b"damaged")
+    assert not is_intact(folder)
+
+
 def test_the_password_of_a_private_index_is_used_and_not_stored(
     loopback: LoopbackIndex, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,10 @@ class Environment:
     companions: tuple[str, ...] = ()
     """Further requirements to install, in which `VERSION` stands for the release's version."""
 
+    def companions_of(self, version: str) -> tuple[str, ...]:
+        """The further requirements of one release."""
+        return tuple(text.replace(VERSION, version) for text in self.companions)
+
 
 Packaging = Wheel | Environment
 

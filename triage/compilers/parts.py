@@ -61,7 +61,7 @@ class StandaloneCompile:
     version: str | None
     """PEP 440."""
     requirement: str | None
-    """What pip installs; None when it is not a release."""
+    """What pip installs, as words of a shell; None when it is not a release."""
     failure_class: str
     function: PythonFunction | None = None
     """The kernel in the input."""

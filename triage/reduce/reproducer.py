@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from triage.compilers.base import kernel_of
+from triage.compilers.base import Environment, Packaging, kernel_of
 from triage.compilers.parts import MODULE_PLACE, PythonFunction, StandaloneCompile
 from triage.compilers.registry import family_of
 from triage.compilers.values import split_value
@@ -123,7 +124,7 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
             options=(*task.invocation.options, *task.invocation.printing),
             release=failing.revision.name,
             version=failing.version,
-            requirement=_requirement(bad),
+            requirement=_requirement(bad, runner.compilers[probe.case.compiler].packaging),
             failure_class=failure.failure_class,
             function=_function(probe.case),
             run=command,
@@ -225,9 +226,12 @@ def _function(case: Case) -> PythonFunction | None:
     return PythonFunction(node.name + ".fn" * (len(node.decorator_list) - 1), tuple(parameter_names(node)))
 
 
-def _requirement(ref: ToolchainRef) -> str | None:
+def _requirement(ref: ToolchainRef, packaging: Packaging) -> str | None:
     release = ref.release
-    return f"{release.distribution}=={release.version}" if release and ref.is_release else None
+    if release is None or not ref.is_release:
+        return None
+    companions = packaging.companions_of(release.version) if isinstance(packaging, Environment) else ()
+    return shlex.join((f"{release.distribution}=={release.version}", *companions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import json
 import os
@@ -20,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from triage.compilers.base import VERSION, Environment, Packaging, Wheel
+from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
 from triage.execution.environment import Purpose
 from triage.execution.process import run_logged
@@ -36,6 +37,7 @@ USE = ".used"  # its time of change is the last use; a lock on it means that a p
 PLAIN_WHEEL = Wheel()
 BUILDERS = "builders/*/[0-9]*"
 _TOOLCHAINS = "toolchains/[!.]*"
+_COMPILED = "__pycache__"
 _DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError)  # reading a manifest raises
 
 
@@ -87,12 +89,30 @@ def _prefix(distribution: str, packaging: Packaging) -> str:
 
 
 def is_intact(folder: Path) -> bool:
-    """Whether an install is complete: it has a manifest, and every file has the size that it was installed with."""
+    """Whether an install is complete: it has a manifest, and every file has the size that it was installed with.
+
+    Python's cache of compiled modules does not count, because programs write it.
+    """
     try:
         sizes = json.loads((folder / MANIFEST).read_text())["files"]
-        return bool(sizes) and all((folder / name).stat().st_size == size for name, size in sizes.items())
+        kept = {name: size for name, size in sizes.items() if _COMPILED not in Path(name).parts}
+        return bool(kept) and all((folder / name).stat().st_size == size for name, size in kept.items())
     except _DAMAGED:
         return False
+
+
+def _sizes(root: Path) -> dict[str, int]:
+    """Return the files that make an install complete: those that its wheels list, or all files of another toolchain."""
+    paths = [path for path in root.rglob("*") if _COMPILED not in path.parts and path.is_file()]
+    listed = {
+        os.path.normpath(path.parent.parent / row[0])
+        for path in paths
+        if path.match("*.dist-info/RECORD")
+        for row in csv.reader(path.read_text("utf-8", "replace").splitlines())
+        if row
+    }
+    listed |= {str(root / "bin" / "python")} if listed else set()
+    return {str(path.relative_to(root)): path.stat().st_size for path in paths if not listed or str(path) in listed}
 
 
 def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path, Path], Release | None]) -> Path:
@@ -120,7 +140,7 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
                 root.mkdir(parents=True)
                 scratch.mkdir()
                 release = fill(root, scratch)
-                files = {str(path.relative_to(root)): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
+                files = _sizes(root)
                 manifest = {"files": files} if release is None else {"release": asdict(release), "files": files}
                 with (root / MANIFEST).open("w") as sink:
                     json.dump(manifest, sink)
@@ -261,7 +281,7 @@ def install(workspace: Workspace, release: Release, index: str, packaging: Packa
         if packaging != PLAIN_WHEEL and (program := interpreter(version_of(release.python))) is None:
             raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
         if isinstance(packaging, Environment):
-            lines = [wheel, *(text.replace(VERSION, release.version) for text in packaging.companions)]
+            lines = [wheel, *packaging.companions_of(release.version)]
             uv.make_environment(f"{name} with its dependencies from {host_of(index)}", lines, program, release.date)
         else:
             uv.unpack(f"{name} from {host_of(release.url)}", wheel, release.python)

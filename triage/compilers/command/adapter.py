@@ -90,8 +90,7 @@ class CommandScript(ReproScript):
         shown = {"input": task.source, "output": "out", "python": "python3"}
         words = tuple(fill_placeholders(word, shown) for word in task.options)
         run = " ".join(_shell_word(word, task.source) for word in task.options)
-        install = task.requirement and shlex.join((task.requirement, *packages[1:]))
-        return StandaloneCall(install, words, run, remark, tuple(before), replaces=False)
+        return StandaloneCall(task.requirement, words, run, remark, tuple(before), replaces=False)
 
 
 def _shell_word(word: str, source: str) -> str:
