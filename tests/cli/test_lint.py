@@ -68,3 +68,14 @@ def test_sarif_has_what_github_reads(home: Path, triage: Triage, tmp_path: Path)
     assert (result["level"], "@missing" in result["message"]["text"]) == ("error", True)
     [place] = [finding["physicalLocation"] for finding in result["locations"]]
     assert place == {"artifactLocation": {"uri": "device.mlir"}, "region": {"startLine": 2, "startColumn": 8}}
+
+
+def test_cases_that_need_different_flags_keep_their_own(home: Path, triage: Triage, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    (folder / "numbered.mlir").write_text(UNKNOWN_DEVICE.replace("@missing", "@__device_1"))
+    (folder / "named.mlir").write_text(UNKNOWN_DEVICE)
+    answer = lint(triage, "numbered.mlir", "named.mlir", f"--flag={DEVICE}local", code=1)
+    flags = [case["suggested_flags"] for case in answer["cases"]]
+    assert answer["suggested_flags"] == []
+    assert [f"{DEVICE}local[0]" in flags[0], f"{DEVICE}__device_0=local[0]" in flags[1]] == [True, True]
+    assert lint(triage, "named.mlir", f"--flag={DEVICE}local", code=1)["suggested_flags"] == flags[1]

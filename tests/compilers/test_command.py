@@ -44,6 +44,15 @@ version: {run: ["{toolchain}/bin/minicc", "--version"], pattern: "version (\\\\S
 rules: minicc.rules
 input: program.c
 """
+EXPORTED = """# export f
+import math
+
+def f(x):
+    return BAD + x
+
+def g(x):
+    return x
+"""
 
 
 @pytest.fixture
@@ -178,3 +187,28 @@ def test_a_reproducer_names_the_packages_of_its_release(
         assert "pip install some-compiler==1.5 its-runtime==1.5\n" in text
         assert "{version}" not in text
     assert "its-runtime=={version}" in (folder / "recipe.yaml").read_text()
+
+
+@pytest.mark.parametrize(("name", "text"), [("program.py", EXPORTED), ("program.mlir", EXPORTED.replace("#", "//"))])
+def test_a_program_whose_comments_matter_is_reduced_as_text(
+    home: Path, triage: Triage, tmp_path: Path, built: Path, name: str, text: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(RECIPE.replace("program.c", name).replace("rules: minicc.rules\n", ""))
+    (built / "bin/minicc").write_text(COMPILER.replace("grep -q BAD", "grep -q ' export f' \"$1\" && grep -q BAD"))
+    (tmp_path / name).write_text(text)
+    done = triage("reduce", tmp_path / "mine.yaml", "-t", f"path:{built}", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["program"].split("\n") == [text.split("\n")[0], next(line for line in text.split("\n") if "BAD" in line), ""]
+    assert "reduced as plain text" in answer["notes"][-1]
+
+
+def test_what_a_family_cannot_do_is_said_with_what_to_use(home: Path, triage: Triage, tmp_path: Path, built: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(RECIPE.replace("rules: minicc.rules\n", ""))
+    (tmp_path / "program.c").write_text("good\n")
+    done = triage("bench", tmp_path / "mine.yaml", "-t", f"path:{built}")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "`triage bisect --metric`" in done.stderr
+    done = triage("attribute", tmp_path / "mine.yaml", "--good", f"path:{built}", "--bad", f"path:{built}")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "`triage suspects`" in done.stderr

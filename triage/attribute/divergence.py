@@ -61,9 +61,10 @@ def attribute(
         BadInput: The family's IR cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    ir = runner.compilers[case.compiler].ir
-    if ir is None:
-        raise BadInput(f"the IR of {case.compiler} cannot be printed")
+    family = runner.compilers[case.compiler]
+    if (ir := family.ir) is None:
+        advice = "`triage bisect` finds the release or commit, and `triage suspects` ranks the commits in between"
+        raise BadInput(f"{family.title or family.name} does not print its IR after each pass, so none can be named; {advice}")
     jobs = [ProbeJob(case, good), ProbeJob(case, bad)]
     probes = {probe.revision.name: probe for probe in runner.probe_all(jobs, "attribute")}
     pair = (probes[good.revision.name], probes[bad.revision.name])

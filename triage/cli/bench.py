@@ -44,6 +44,10 @@ def bench(
     """
     selection = select_one_family(chosen.load(), toolchain or ["installed"], "bench")
     with open_runner(app, selection.cases, 1) as runner:
+        family = runner.compilers[selection.cases[0].compiler]
+        if family.run is None:
+            advice = "`triage run` reports its sizes, and `triage bisect --metric` finds where one of them changed"
+            raise BadInput(f"what {family.title or family.name} compiles cannot be run here, so it has no run time; {advice}")
         refs = selection.refs(runner)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
         if dry_run:

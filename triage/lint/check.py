@@ -80,8 +80,9 @@ class LintResult:
 
     @property
     def suggested_flags(self) -> list[str]:
-        """The options that fix findings."""
-        return list(dict.fromkeys(flag for linted in self.cases for flag in linted.flags))
+        """The options that fix findings; empty when cases need different ones, which each case lists."""
+        wanted = {linted.flags for linted in self.cases if linted.flags}
+        return list(wanted.pop()) if len(wanted) == 1 else []
 
 
 def linter_of(case: Case) -> Linter:

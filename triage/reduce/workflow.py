@@ -22,7 +22,7 @@ from triage.model.outcome import Failed, Failure, Probe, Untestable
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, baseline
-from triage.reduce.engine import Frontend, reduce, run_pass
+from triage.reduce.engine import Frontend, Pass, reduce, run_pass
 from triage.reduce.frontends.mlir import mlir_frontend
 from triage.reduce.frontends.mlir_program import Checker
 from triage.reduce.frontends.python import parse_program, python_frontend
@@ -37,33 +37,39 @@ _PATIENCE = 4.0  # a candidate's time limit, as a multiple of the original's com
 _LEAST = 10.0  # seconds, the shortest time limit of a candidate
 _MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
 _MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
+_UNREADABLE = "it cannot be read by this toolchain's tools"
 _NO_REFERENCE = (
     "nothing computes what a smaller program must return: name a toolchain that computes the right result with --good, or "
     "give the recipe's `run` a `reference`"
 )
 
 
-def frontend_for(
+def frontends_for(
     engine: Engine, case: Case, toolchain: Toolchain, source: Path, stack: ExitStack
-) -> tuple[Frontend, tuple[str, ...]]:
-    """Return the frontend for a case whose compiler reads `source`, and notes about the choice."""
+) -> list[tuple[Frontend, str | None]]:
+    """Return the frontends for a case whose compiler reads `source`, each with a note on its choice.
+
+    One that understands the program comes first, then plain text: comments and custom syntax may be part of the failure.
+    """
     if case.input.kind is InputKind.ONNX:
         try:
             from triage.reduce.frontends.onnx import ONNX  # slow to import, and rarely needed
         except ImportError as error:
             raise BadInput("reducing an ONNX model needs the Python package onnx next to triage: pip install onnx") from error
-        return ONNX, ()
+        return [(ONNX, None)]
+    found: list[tuple[Frontend, str | None]] = []
+    why, suffix = "no tool of this toolchain reads the input", source.suffix.lstrip(".")
     if reader := _reader_of(engine, case, toolchain, source, stack):
         # Newer verifiers reject programs that older ones accept, and the reduced program should be valid there too.
         newest = [engine.registry.obtain(ref) for ref in engine.registry.installed_releases(case.compiler)[-1:]]
         others = [_reader_of(engine, case, other, source, stack) for other in newest if other.identity != toolchain.identity]
-        return mlir_frontend(Checker(reader, list(filter(None, others)))), ()
-    suffix = source.suffix.lstrip(".")
-    if suffix == "py" and parse_program(source.read_bytes()) is not None:
-        return python_frontend(case), ()
-    kind = InputKind(suffix) if suffix in (InputKind.MLIR, InputKind.BYTECODE) else InputKind.OTHER
-    note = "no tool of this toolchain reads the input: it was reduced as plain text, by blocks and lines"
-    return text_frontend(kind, suffix or "txt"), (note,)
+        found, why = [(mlir_frontend(Checker(reader, list(filter(None, others)))), None)], "its generic form fails otherwise"
+    elif suffix == "py" and parse_program(source.read_bytes()) is not None:
+        found, why = [(python_frontend(case), None)], "it fails otherwise without its comments"
+    if suffix != InputKind.BYTECODE and case.run is None:
+        kind = InputKind.MLIR if suffix == InputKind.MLIR else InputKind.OTHER
+        found.append((text_frontend(kind, suffix or "txt"), f"{why}: it was reduced as plain text, by blocks and lines"))
+    return found
 
 
 def _reader_of(engine: Engine, case: Case, toolchain: Toolchain, path: Path, stack: ExitStack) -> Reader | None:
@@ -95,15 +101,19 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
         task = runner.progress.task(f"reduce  {request.case.name}", total=None)
         stack.callback(task.finish)
         reducer = _Reducer(runner, request, bad, good, start, references, task, stack)
-        found = reducer.open()
-        if isinstance(found, Reduction):
-            return found
-        original, candidate, line = found
-        if reducer.frontend.approach:
-            candidate = run_pass(candidate, reducer.test, reducer.frontend.approach(line))
-        candidate = reduce(candidate, reducer.test, reducer.frontend.passes, reducer.final_passes)
-        found = reducer.finish(original, candidate)
-        return replace(found, seconds=round(time.monotonic() - started, 2)) if found.reason is None else found
+        refusals: list[str] = []
+        for frontend, note in frontends_for(runner, request.case, bad, reducer.read, stack):
+            opened = reducer.open(frontend)
+            if isinstance(opened, str):
+                refusals.append(opened)
+                continue
+            original, candidate, line = opened
+            if frontend.approach:
+                candidate = run_pass(candidate, reducer.test, frontend.approach(line))
+            candidate = reduce(candidate, reducer.test, frontend.passes, (*frontend.final_passes, *reducer.final_passes))
+            found = reducer.finish(original, candidate, note)
+            return replace(found, seconds=round(time.monotonic() - started, 2)) if found.reason is None else found
+        return Reduction(request.case, next(iter(refusals), _UNREADABLE), probes=start.probes)
 
 
 def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
@@ -128,7 +138,7 @@ def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | 
 
 
 class _Reducer:
-    """One reduction: its folder, oracle, frontend and interestingness test, released by `stack`."""
+    """One reduction: its folder, oracle and interestingness test, released by `stack`."""
 
     def __init__(
         self,
@@ -145,12 +155,12 @@ class _Reducer:
         case = request.case
         source = runner.planner.input_of(case, bad)
         assert isinstance(source, Prepared)  # it was compiled
+        self.read = source.path
         self.source = case.input.path if case.input.kind is InputKind.ONNX else source.path  # reduced before it is imported
         key = (case.name, source.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)
         self.folder = ReductionFolder(runner.registry.home, repr(key))
-        self.frontend, self.notes = frontend_for(runner, case, bad, source.path, stack)
         candidates = stack.enter_context(Scratch(self.folder.path / "candidates").folder())
-        self.final_passes = self.frontend.final_passes
+        self.final_passes: tuple[Pass, ...] = ()
         self.oracle = Oracle(runner, candidates, bad, good, start)
         if case.run:
             path = self.folder.path
@@ -159,15 +169,15 @@ class _Reducer:
             self.oracle = RunOracle(
                 runner, candidates, bad, None, start, values=values, references=references, results=path / "results"
             )
-            self.final_passes = (*self.final_passes, values.simplify_values)
+            self.final_passes = (values.simplify_values,)
         self.test = InterestingnessTest(
             self.oracle, self.folder.save, runner.jobs if start.is_portable else runner.local_jobs, task
         )
         stack.callback(self.test.close)
 
-    def open(self) -> tuple[ReducedCase, ReducedCase, int | None] | Reduction:
+    def open(self, frontend: Frontend) -> tuple[ReducedCase, ReducedCase, int | None] | str:
         """Return the original, the program to start from and the line of the original that the compiler points to, which is
-        None when it starts from a saved program.
+        None when it starts from a saved program; or why the program is not a start.
         """
         case = self.request.case
         hanging = self.start.seconds >= case.limits.timeout
@@ -177,17 +187,17 @@ class _Reducer:
             limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST), without_waiting=True)
             case = replace(case, run=replace(case.run, limits=limits))
         if self.request.resume and (saved := self.folder.best(case)):
-            original = next((ReducedCase(program, case) for program in self.frontend.open(self.source)), None)
+            original = next((ReducedCase(program, case) for program in frontend.open(self.source)), None)
             if original is not None and self.oracle.start(original) is not None:
                 self.oracle.keep_operation(original)
-                opened = (ReducedCase(program, saved[1]) for program in self.frontend.open(saved[0]))
+                opened = (ReducedCase(program, saved[1]) for program in frontend.open(saved[0]))
                 if found := self.test.first(best for candidate in opened if (best := self.oracle.start(candidate))):
                     return original, found, None
         phase = self.start.failure.phase
         early = case.phase is None and phase in self.bad.capabilities.phases
         variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
-        why = "it cannot be read by this toolchain's tools"
-        for program in self.frontend.open(self.source):  # one at a time: with its constants a program may take gigabytes
+        why = _UNREADABLE
+        for program in frontend.open(self.source):  # one at a time: with its constants a program may take gigabytes
             candidates = [start for variant in variants if (start := self.oracle.start(ReducedCase(program, variant)))]
             if not candidates:
                 why = "the reference does not run it, its results are not defined, or its arguments cannot be given others"
@@ -196,9 +206,9 @@ class _Reducer:
                 self.oracle.keep_operation(found)
                 return found, found, line_of(self.start.failure)
             why = "it does not fail in the same way" if case.run else "its generic form does not fail in the same way"
-        return Reduction(self.request.case, why, probes=self.start.probes)
+        return why
 
-    def finish(self, original: ReducedCase, candidate: ReducedCase) -> Reduction:
+    def finish(self, original: ReducedCase, candidate: ReducedCase, note: str | None) -> Reduction:
         """Probe the program on every version, in each form that can be written.
 
         The form is kept that the fewest versions cannot test, so that the recipe holds on every version that is reported.
@@ -240,7 +250,7 @@ class _Reducer:
             cached=oracle.cached,
             invalid=self.test.invalid,
             compile_seconds=round(oracle.seconds, 2),
-            notes=(*self.start.notes, *self.notes, *oracle.notes),
+            notes=(*self.start.notes, *([note] if note else []), *oracle.notes),
             changes=tuple(setting_changes(asked, case)),
         )
 
