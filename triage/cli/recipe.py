@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -29,31 +30,38 @@ from triage.report.formats import write_answer
 from triage.toolchains.home import disk_errors
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
-_FIRST = "cuda-matmul-f32.yaml"  # small, and its status differs between releases
+_FAILS, _PASSES, _REGRESSED = "affinity-symbol-undeclared.yaml", "row-sum.yaml", "cuda-matmul-f32.yaml"
+_MODELS = {_FAILS: "affinity_symbol.mlir", _PASSES: "row_sum.mlir", _REGRESSED: "matmul_f32.mlir"}
 
 
 @command
 def init(
     folder: Annotated[Path, argument("DIR", "Folder to create.")],
+    every: Annotated[bool, flag("Write all bundled examples, of all compilers.", "--all")] = False,
     output: FormatOption = "text",
 ) -> Exit:
-    """Write a first folder of recipes to start from.
-
-    The folder holds the bundled examples with their models: IREE programs, Triton kernels and a compiler behind a command.
+    """Write a first folder of recipes: one that fails, one that passes and one that regressed between two releases.
 
     - `triage init recipes`
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} exists and is not empty; name a new folder")
+    installed = Path(str(files("triage"))) / "examples"  # not in a checkout
+    source = installed if installed.is_dir() else Path(__file__).parents[2] / "recipes"
     with disk_errors(f"write {folder}"):
-        installed = Path(str(files("triage"))) / "examples"  # not in a checkout
-        source = installed if installed.is_dir() else Path(__file__).parents[2] / "recipes"
-        copytree(source, folder, ignore=ignore_patterns("__pycache__"), copy_function=copyfile, dirs_exist_ok=True)
+        if every:
+            copytree(source, folder, ignore=ignore_patterns("__pycache__"), copy_function=copyfile, dirs_exist_ok=True)
+        else:
+            (folder / "models").mkdir(parents=True)
+            for name in (*_MODELS, *(f"models/{model}" for model in _MODELS.values())):
+                copyfile(source / name, folder / name)
     recipes = sorted(path.name for path in folder.glob("*.yaml"))
+    here = shlex.quote(str(folder))
     commands = (
-        f"triage recipe list {folder}",
-        f"triage run {folder / _FIRST} -t 3.0.0 -t 3.3.0",
-        f"triage recipe new {folder}/mine.yaml --input model.mlir --backend llvm-cpu",
+        f"triage why {here}/{_FAILS}",
+        f"triage run {here} -t 3.0.0 -t 3.3.0",
+        f"triage bisect {here}/{_REGRESSED} --good 3.0.0 --bad 3.3.0",
+        f"triage recipe new mine.yaml --input {here}/models/{_MODELS[_PASSES]} --backend llvm-cpu",
     )
     written = Paragraph(f"{plural(len(recipes), 'recipe')} written to {folder}; next:")
     write_answer(output, {"folder": folder, "recipes": recipes}, [written, Code("\n".join(commands), "sh")])
