@@ -52,6 +52,29 @@ def test_an_end_that_cannot_be_obtained_is_the_cause(history: str, before: int |
     assert (found.status, found.cause) == (Answer.INCONCLUSIVE, Cause.TOOLCHAIN)
 
 
+@pytest.mark.parametrize("letter", ["F", "P"])
+@pytest.mark.parametrize(("before", "after", "most"), [(10, 20, 2), (None, 20, 7), (None, None, 8)])
+def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
+    letter: str, before: int | None, after: int | None, most: int
+) -> None:
+    found, runner = bisect(60 * letter, before=before, after=after)
+    ends = f"both ends, 1.{before or 0}.0 and 1.{59 if after is None else after}.0"
+    says = f"it fails at {ends}: it failed" if letter == "F" else f"it compiles at {ends}"
+    if (letter, before, after) == ("P", None, 20):
+        says = "expected 1.20.0 to fail, but it compiles"
+    assert (found.status, found.cause) == (Answer.INCONCLUSIVE, None)
+    assert (found.reason or "").startswith(says)
+    probed = {index for _, index, _ in runner.asked}
+    assert probed <= set(range(before or 0, 60 if after is None else after + 1))
+    assert len(probed) <= most
+
+
+@pytest.mark.parametrize("history", ["PPUUUUUUUUUFFF", "GGGGGGPFFFFFFF", "UUUUUUUUPPPFFF"])
+def test_a_release_that_compiles_is_found_between_two_that_differ(history: str) -> None:
+    found, _ = bisect(history)
+    assert pair(found) == (history.rindex("P"), history.index("F"))
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text("PFGU", min_size=2, max_size=40), st.integers(1, 4), st.sampled_from(BisectKind))
 @example("PFFFFUUPPPP", 1, BisectKind.REGRESSION)  # the part before the fix is searched after the fix was

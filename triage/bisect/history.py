@@ -99,7 +99,7 @@ class History:
     def states(self) -> tuple[HistoryState, ...]:
         """The states of the case, oldest first."""
         states = []
-        for (status, _), group in groupby(self.probes, lambda one: _state(one.outcome, lambda failure: failure.signature)):
+        for (status, _), group in groupby(self.probes, lambda one: state_of(one.outcome, lambda failure: failure.signature)):
             first, *_, last = (*group,) * 2
             outcome = last.outcome
             states.append(HistoryState(first.revision.name, last.revision.name, status, outcome.failure, outcome.reason))
@@ -120,7 +120,7 @@ def plain_status(outcome: Outcome) -> str:
     return {Compiled: "passed", Failed: "failed", Untestable: "untestable"}[type(outcome)]
 
 
-def _state(outcome: Outcome, tell: Callable[[Failure], str]) -> tuple[str, str]:
+def state_of(outcome: Outcome, tell: Callable[[Failure], str] = lambda one: one.failure_class) -> tuple[str, str]:
     """Return the status, and what tells failures apart."""
     return plain_status(outcome), tell(outcome.failure) if isinstance(outcome, Failed) else ""
 
@@ -147,14 +147,14 @@ def histories(
     probes: dict[tuple[str, int], Probe] = {}
     compiles = dict.fromkeys(by_name, 0)
     everything = range(len(refs))
-    first = {case.name: everything if share >= 1 else {0, len(refs) - 1, *_hints(case, refs)} for case in cases}
+    first = {case.name: everything if share >= 1 else {0, len(refs) - 1, *bounds_of(case, refs)} for case in cases}
     wanted = [(name, index) for name, indices in first.items() for index in indices]
     while wanted:
         jobs = [ProbeJob(by_name[name], refs[index]) for name, index in sorted(wanted, key=lambda key: key[1])]
         for probe in runner.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe
-            rows[name][index] = _state(probe.outcome, lambda failure: failure.failure_class)
+            rows[name][index] = state_of(probe.outcome)
             compiles[name] += not probe.cached and probe.measured.seconds > 0
         left = math.floor(share * len(cases) * len(refs)) - sum(compiles.values())
         wanted = narrow(rows) or explore(rows, left // _COST_OF_A_WINDOW)
@@ -165,7 +165,7 @@ def histories(
     )
 
 
-def _hints(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
+def bounds_of(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
     """Return the releases around every bound of a window that the recipe names."""
     versions = [Version(ref.revision.name) for ref in refs]
     hints: set[int] = set()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from triage.bisect.candidates import CommitCandidates
+from triage.bisect.history import bounds_of, narrow, state_of
 from triage.bisect.result import Answer, Bisection, BisectKind, Side, UntestableRevision, unexpected
 from triage.bisect.search import BisectSearch, answer, part_of, run_search, wrong_end
 from triage.execution.judge import Match, any_failure
@@ -33,14 +34,15 @@ def search_from_open_ends(search: BisectSearch, first: int | None, last: int | N
 
 def _find_ends(search: BisectSearch, first: int | None, last: int | None) -> tuple[int, int] | None:
     """Return the indices of both ends, or None if there are none (see the search's `reason`)."""
+    kind = search.request.kind
     if last is None:
-        last = _first_where(search, range(search.last, -1, -1), lambda one: not isinstance(one, Untestable), jobs=1)
+        last = next((index for index in range(search.last, -1, -1) if not isinstance(_tested(search, index), Untestable)), None)
         if last is None:
             search.reason = "no release could be tested"
             outcome = search.outcomes[search.last][-1]
             search.cause = outcome.cause if isinstance(outcome, Untestable) else None
             return None
-        if first is None and search.request.kind is BisectKind.REGRESSION and isinstance(search.outcomes[last][-1], Compiled):
+        if first is None and kind is BisectKind.REGRESSION and isinstance(search.outcomes[last][-1], Compiled):
             last = _before_the_fix(search, last)
             if last is None:
                 return None
@@ -49,9 +51,9 @@ def _find_ends(search: BisectSearch, first: int | None, last: int | None) -> tup
     if not search.is_end(last, Side.NEW):
         return None
     if first is None:
-        first = _first_where(search, _backwards(last), lambda one: wrong_end("", one, Side.OLD, search.request.kind) is None)
+        first = _newest_before(search, last, lambda one: wrong_end("", one, Side.OLD, kind) is None)
         if first is None:
-            search.reason = _no_old_end(search, last)
+            search.reason = _nothing_before(search, last)
             return None
     if first >= last:
         raise BadInput(f"{search.revision(first).name} is the newest testable release: there is nothing to search after it")
@@ -60,10 +62,9 @@ def _find_ends(search: BisectSearch, first: int | None, last: int | None) -> tup
 
 def _before_the_fix(search: BisectSearch, newest: int) -> int | None:
     """Return the last release that fails before the newest one, which compiles, and set the fix; or set `reason`."""
-    failing = _first_where(search, _backwards(newest), _is_failing)
+    failing = _newest_before(search, newest, _is_failing)
     if failing is None:
-        oldest = search.revision(0).name
-        search.reason = f"no release from {oldest} to {search.revision(newest).name} fails: nothing regressed"
+        search.reason = _nothing_before(search, newest)
         return None
     fix = part_of(search, failing, newest)
     fix.request = replace(search.request, kind=BisectKind.FIX, match=lambda _: any_failure)
@@ -82,38 +83,42 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | None:
     return last
 
 
-def _backwards(last: int) -> list[int]:
-    """Return 1, 2, 4, ... releases back, the oldest, then all that were left out."""
-    strides = [last - (1 << power) for power in range(last.bit_length()) if last - (1 << power) > 0]
-    rest = [index for index in range(last - 1, -1, -1) if index not in strides and index != 0]
-    return [*strides, 0, *rest] if last > 0 else []
+def _newest_before(search: BisectSearch, last: int, fits: Callable[[Outcome], bool]) -> int | None:
+    """Return a release before `last` whose outcome fits, or None if releases at growing distances are all alike.
 
-
-def _first_where(
-    search: BisectSearch, order: Iterable[int], fits: Callable[[Outcome], bool], jobs: int | None = None
-) -> int | None:
-    """Return the first release in `order` whose outcome fits. jobs: probes at once."""
-    order, jobs = list(order), jobs or search.request.runner.jobs
-    for start in range(0, len(order), jobs):
-        batch = order[start : start + jobs]
-        search.ask(index for index in batch if index not in search.outcomes)
-        for index in batch:
-            if fits(search.outcomes[index][-1]):
-                return index
+    Probe 1, 2, 4, ... releases back, the oldest, and those around the bounds of the recipe's expectations; then the middle
+    between two neighbours that differ, until no such middle is left. Nothing is probed between two that are alike.
+    """
+    jobs, refs = search.request.runner.jobs, [candidate.ref for candidate in search.range.candidates]
+    strides = [last - (1 << power) for power in range(last.bit_length())]
+    wanted = [*strides, 0, *sorted(bounds_of(search.request.case, refs), reverse=True)]
+    while wanted := [index for index in dict.fromkeys(wanted) if 0 <= index < last]:
+        for start in range(0, len(wanted), jobs):
+            batch = wanted[start : start + jobs]
+            search.ask(index for index in batch if index not in search.outcomes)
+            for index in batch:
+                if fits(search.outcomes[index][-1]):
+                    return index
+        row: dict[int, Hashable] = {i: state_of(search.outcomes[i][-1]) for i in search.outcomes if i <= last}
+        wanted = sorted((index for _, index in narrow({"": row})), reverse=True)
     return None
+
+
+def _tested(search: BisectSearch, index: int) -> Outcome:
+    if index not in search.outcomes:
+        search.ask([index])
+    return search.outcomes[index][-1]
+
+
+def _nothing_before(search: BisectSearch, last: int) -> str:
+    """Return the reason if no release before one has another state."""
+    tested = [index for index, outcomes in sorted(search.outcomes.items()) if not isinstance(outcomes[-1], Untestable)]
+    same = search.alike(tested[0], last) if tested[0] < last else None
+    return same or f"no release before {search.revision(last).name} can be tested"
 
 
 def _is_failing(outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and not outcome.flaky
-
-
-def _no_old_end(search: BisectSearch, last: int) -> str:
-    oldest, newest = search.revision(0).name, search.revision(last).name
-    if search.request.kind is BisectKind.FIX:
-        return f"nothing was fixed: no release from {oldest} to {newest} fails"
-    if any(isinstance(outcomes[-1], Untestable) for outcomes in search.outcomes.values()):
-        return f"no release from {oldest} to {newest} compiles it: some could not be tested"
-    return f"no release from {oldest} to {newest} compiles it: it never worked, so nothing regressed"
 
 
 def _with_fix_alone(search: BisectSearch, found: Bisection) -> Bisection:

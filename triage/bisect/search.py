@@ -186,6 +186,7 @@ class BisectSearch:
         """Verify both ends and weigh the candidates between them; False if the search cannot begin (see `reason`)."""
         self.ask(index for index in (0, self.last) if index not in self.outcomes)
         if not (self._verify_end(0, Side.OLD) and self._verify_end(self.last, Side.NEW)):
+            self.reason = self.alike(0, self.last) or self.reason
             return False
         outcome = self.outcomes[self.failing_end][-1]
         assert isinstance(outcome, Failed)
@@ -211,6 +212,19 @@ class BisectSearch:
         self.reason = wrong_end(self.revision(index).name, outcome, side, self.request.kind)
         self.cause = outcome.cause if isinstance(outcome, Untestable) else None
         return self.reason is None
+
+    def alike(self, old: int, new: int) -> str | None:
+        """Return the reason not to search between two candidates if both compile or both fail."""
+        if any(len(set(map(type, self.outcomes[index]))) > 1 for index in (old, new)):  # flaky
+            return None
+        names = f"{self.revision(old).name} and {self.revision(new).name}"
+        match self.outcomes[old][-1], self.outcomes[new][-1]:
+            case Compiled(), Compiled():
+                return f"it compiles at both ends, {names}; pass --bad with a revision that fails"
+            case Failed(failure=first, flaky=False), Failed(failure=second, flaky=False):
+                headlines = " and ".join(dict.fromkeys((first.headline, second.headline)))
+                return f"it fails at both ends, {names}: {headlines}; pass --good with a revision that compiles"
+        return None
 
     def _verify_end(self, index: int, side: Side) -> bool:
         """Return whether a candidate is an end. One that seems not to be is taken if all further probes differ."""
