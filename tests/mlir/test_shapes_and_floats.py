@@ -7,9 +7,8 @@ import pytest
 from tests.mlir.conftest import Readers
 from triage.mlir import parse_module, print_module
 from triage.mlir.rewrite import float_types, widen_floats
-from triage.remedy.rewrites import rewrite, rewrites_for
+from triage.remedy.rewrites import rewritten
 
-REWRITES = rewrites_for(None)
 GENERIC = ("--mlir-print-op-generic",)
 
 
@@ -28,7 +27,7 @@ func.func @f(%a: tensor<?x8xf32>, %b: tensor<8x?xf16>) -> (tensor<?x8xf32>, tens
 }
 func.func private @called(tensor<?xf32>) -> tensor<?xf32>
 """
-    result = rewrite(reader, reader.transformed(text, GENERIC) or "", REWRITES["static"])
+    result = rewritten(reader, reader.transformed(text, GENERIC) or "", "static")
     assert result
     made, what = result
     assert what == "unknown dimensions of the arguments set to 64"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triage.classify import packaged_rules
-from triage.compilers.iree.adapter import Iree
 from triage.mlir import Module, parse_module, print_module
-from triage.remedy.rewrites import add_affinities, add_barriers, rewrites_for
+from triage.remedy.rewrites import add_affinities, add_barriers
 
 BARRIER = ("util.optimization_barrier", {"flow.tensor.transfer"})
 AFFINITY = "iree.abi.affinity"
@@ -46,8 +44,3 @@ def test_tensors_without_an_affinity_get_the_first_one(program: Module) -> None:
     assert function.properties["arg_attrs"] == f'[{{{given}}}, {{{given}}}, {{name = "n"}}]'
     assert function.properties["res_attrs"] == f"[{{{given}}}]"
     assert not add_affinities(program, AFFINITY)
-
-
-def test_every_rewrite_that_a_rule_names_exists() -> None:
-    named = {one.rewrite for rule in packaged_rules() for one in rule.candidates_for("iree") if one.rewrite}
-    assert named == set(rewrites_for(Iree().remedies.names))

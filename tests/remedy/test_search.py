@@ -14,7 +14,7 @@ from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Unte
 from triage.model.revision import Revision
 from triage.remedy.change import CaseChange
 from triage.remedy.result import Remedies, check_of
-from triage.remedy.search import Trials, search, with_smallest_value
+from triage.remedy.search import Trials
 from triage.remedy.workflow import RemedyRequest, find_remedies
 from triage.report.remedy import remedy_document
 from triage.report.terminal import text
@@ -111,29 +111,29 @@ def trials(runner: FlagRunner, budget: int = 60) -> Trials:
 def test_candidates_after_the_deadline_are_not_tried() -> None:
     runner = FlagRunner(lambda flags, name: failed())
     first, second = [CaseChange(("--a",))], [CaseChange((f"--b{number}",)) for number in range(9)]
-    search(in_time := replace(trials(runner), deadline=inf), first, second)
+    (in_time := trials(runner)).search(first, second)
     assert (len(in_time.probes), in_time.is_out_of_time) == (10, False)
-    search(late := replace(trials(runner), deadline=-inf), first, second)
+    (late := replace(trials(runner), deadline=-inf)).search(first, second)
     assert (len(late.probes), late.is_out_of_time) == (0, True)
     request = RemedyRequest(a_case(), a_place(), seconds=0.0)
     answer = find_remedies(runner, request)  # type: ignore[arg-type]
     assert (answer.tried, answer.is_out_of_time) == (0, True)
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 5])
 @pytest.mark.parametrize("needed", [33, 34, 137, 1024, 65535, 65536])
-def test_the_smallest_value_is_found(needed: int, jobs: int) -> None:
+def test_the_smallest_value_is_found(needed: int) -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         [text] = flags
         return Compiled() if int(text.partition("=")[2]) >= needed else failed()
 
-    runner = FlagRunner(behaviour, jobs=jobs)
+    runner = FlagRunner(behaviour)
     largest = CaseChange(("--limit=65536",), limit=RemedyCandidate(least="--limit", above=32, upto=65536))
-    change, probe, seen_to_fail = with_smallest_value(trials(runner), largest, runner.probe(a_case("--limit=65536"), a_place()))
+    works = runner.probe(a_case("--limit=65536"), a_place())
+    change, probe, seen_to_fail = trials(runner).with_smallest_value(largest, works)
     assert change.flags == (f"--limit={needed}",)
     assert isinstance(probe.outcome, Compiled)
     assert seen_to_fail is (needed > 33)
-    assert len(runner.asked) <= 20 * jobs
+    assert len(runner.asked) <= 30
 
 
 def compiled(name: str = "3.3.0", **metrics: float) -> Probe:

@@ -39,6 +39,8 @@ class RemedyCheck:
 class Remedy:
     """A change that makes the case compile."""
 
+    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"rank": None}
+
     flags: tuple[str, ...]
     dropped_flags: tuple[str, ...]
     input_change: str | None
@@ -54,6 +56,8 @@ class Remedy:
     computes_in_other_types: bool
     cost: Mapping[str, float] | None
     checks: tuple[RemedyCheck, ...]
+    rank: tuple[float, ...] = ()
+    """Remedies are sorted by it, the best first."""
 
     @property
     def text(self) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
 
 from triage.compilers.base import mlir_tools
@@ -20,12 +19,14 @@ from triage.model.revision import Toolchain
 from triage.remedy.change import CaseChange
 from triage.toolchains.home import disk_errors, write_whole
 
-_LARGEST = 16 << 20  # bytes; parsing takes seconds for each rewrite
-_LARGEST_STATIC = 2 << 20
+# Bytes of an input; parsing takes seconds for each rewrite.
+_LARGEST = {"static": 2 << 20}
+_LARGEST_OTHERS = 16 << 20
+_CAVEATS = {"static": "It is the program for one size only.", "dtype": "It computes and stores other types."}
 
 
 def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bool:
-    """Put a `barrier` operation before the first operand of each transfer that has none; return whether any was added."""
+    """Put a barrier before the first operand of each transfer that has none; return whether any was added."""
     guarded = {value for operation in module.walk() if operation.name == barrier for value in operation.results}
     changed = False
     for block in module.blocks():
@@ -67,90 +68,60 @@ def add_affinities(module: Module, attribute: str) -> bool:
     return changed
 
 
-@dataclass(frozen=True, slots=True)
-class InputRewrite:
-    """A way to rewrite an input."""
-
-    variants: Callable[[str], Iterator[tuple[Module, str]]]
-    """Yields changed modules with a description of the change, from the generic form. The first valid one is used."""
-    caveat: str = ""
-    """How the meaning differs, if it does."""
-    largest: int = _LARGEST
-    """Size limit of the input in bytes."""
-    passes: tuple[str, ...] = ()
-    """Passes that the toolchain's optimizer runs. The results of functions follow the static shapes that they find."""
-
-
-def rewrites_for(names: RewriteNames | None) -> dict[str, InputRewrite]:
-    """Return the available rewrites by the name that rules use; barriers and affinities need a family's names."""
-
-    def wider(text: str) -> Iterator[tuple[Module, str]]:
-        module = parse_module(text)
+def variants(rewrite: str, text: str, names: RewriteNames | None) -> Iterator[tuple[Module, str]]:
+    """Yield changed modules with a description of the change, from the generic form. The first valid one is used."""
+    if rewrite == "static":
+        yield from static_candidates(text)
+        return
+    module = parse_module(text)
+    if rewrite == "dtype":
         types = [name for name in float_types(module) if name in CONVERTIBLE]
         if widen_floats(module, types):
             yield module, f"{WIDE} in the place of {' and '.join(types)}"
-
-    def with_barriers(text: str, names: RewriteNames) -> Iterator[tuple[Module, str]]:
-        module = parse_module(text)
-        if add_barriers(module, names.barrier, names.transfers):
-            yield module, f"{names.barrier} before each {' and '.join(sorted(names.transfers))}"
-
-    def with_affinities(text: str, names: RewriteNames) -> Iterator[tuple[Module, str]]:
-        module = parse_module(text)
-        if add_affinities(module, names.affinity):
-            yield module, f"{names.affinity} on every tensor argument and result"
-
-    rewrites = {
-        "static": InputRewrite(static_candidates, "It is the program for one size only.", _LARGEST_STATIC, CANONICALIZE),
-        "dtype": InputRewrite(wider, "It computes and stores other types."),
-    }
-    if names is not None:
-        rewrites["barriers"] = InputRewrite(lambda text: with_barriers(text, names))
-        rewrites["affinities"] = InputRewrite(lambda text: with_affinities(text, names))
-    return rewrites
+    elif rewrite == "barriers" and names and add_barriers(module, names.barrier, names.transfers):
+        yield module, f"{names.barrier} before each {' and '.join(sorted(names.transfers))}"
+    elif rewrite == "affinities" and names and add_affinities(module, names.affinity):
+        yield module, f"{names.affinity} on every tensor argument and result"
 
 
-def rewritten_inputs(runner: Engine, case: Case, toolchain: Toolchain, names: Collection[str]) -> Mapping[str, CaseChange]:
+def rewritten_inputs(runner: Engine, case: Case, toolchain: Toolchain, rewrites: Collection[str]) -> Mapping[str, CaseChange]:
     """Rewrite an input with each of the named rewrites that change something and give a valid program.
 
     Files are stored by content. The result is empty if the toolchain's tools cannot read the input.
     """
     prepared = runner.planner.input_of(case, toolchain)
-    if not names or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
+    if not rewrites or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
         return {}
-    tools = mlir_tools(runner.compilers[case.compiler], toolchain)
-    if tools is None:
+    if (tools := mlir_tools(runner.compilers[case.compiler], toolchain)) is None:
         return {}
     size, hints = prepared.path.stat().st_size, family_of(case).remedies
-    known = rewrites_for(hints.names if hints else None)
-    chosen = {name: known[name] for name in names if name in known and size <= known[name].largest}
+    chosen = [rewrite for rewrite in sorted(rewrites) if size <= _LARGEST.get(rewrite, _LARGEST_OTHERS)]
     found = {}
     reader = Reader(tools, runner.stop)
     try:
         generic = reader.generic(prepared.path) if chosen else None
-        for name, wanted in chosen.items() if generic else ():
-            if result := rewrite(reader, generic or "", wanted):
+        for rewrite in chosen if generic else ():
+            if result := rewritten(reader, generic or "", rewrite, hints.names if hints else None):
                 text, change = result
                 path = runner.registry.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
                 with disk_errors("write a changed input"):
                     write_whole(path, text)
-                found[name] = CaseChange(program=path, rewrite=change, caveat=wanted.caveat)
+                found[rewrite] = CaseChange(program=path, rewrite=change, caveat=_CAVEATS.get(rewrite, ""))
     finally:
         reader.close()
     return found
 
 
-def rewrite(reader: Reader, generic: str, wanted: InputRewrite) -> tuple[str, str] | None:
+def rewritten(reader: Reader, generic: str, rewrite: str, names: RewriteNames | None = None) -> tuple[str, str] | None:
     """Return the first valid variant in readable syntax and a description of the change, if there is one."""
+    passes = CANONICALIZE if rewrite == "static" else ()
     try:
-        for module, change in wanted.variants(generic):
+        for module, change in variants(rewrite, generic, names):
             text: str | None = print_module(module)
-            if wanted.passes and text:
-                text = reader.transformed(text, (*wanted.passes, "--mlir-print-op-generic"))
-                if text is not None:
-                    fix_results(folded := parse_module(text))
-                    text = print_module(folded)
-            if text and (pretty := reader.transformed(text, wanted.passes)) is not None:
+            if passes and text and (text := reader.transformed(text, (*passes, "--mlir-print-op-generic"))):
+                fix_results(folded := parse_module(text))  # the results of functions follow the static shapes
+                text = print_module(folded)
+            if text and (pretty := reader.transformed(text, passes)) is not None:
                 return pretty, change
     except UnparsableError:
         pass

@@ -1,11 +1,11 @@
-"""Try candidates in tiers, the cheap and likely ones first, and narrow the values of limits."""
+"""Try changes of a failing case, the cheap and likely ones first, and find the smallest value of a limit."""
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
@@ -17,15 +17,15 @@ from triage.toolchains.registry import ToolchainRef
 
 @dataclass
 class Trials:
-    """The candidates that were tried for a case on one toolchain."""
+    """The changes that were tried for a case on one toolchain."""
 
     runner: Engine
     case: Case
     ref: ToolchainRef
     failure: Failure
     budget: int
-    """The maximum number of candidates. Cached answers count too, so that a resumed search tries the same ones."""
-    deadline: float | None = None
+    """The maximum number of changes. Cached answers count too, so that a resumed search tries the same ones."""
+    deadline: float = inf
     """A moment of the monotonic clock."""
     longest: float = 0.0
     """The duration of the longest batch, in seconds; a batch that may end after the deadline is not begun."""
@@ -34,16 +34,18 @@ class Trials:
     probes: dict[str, tuple[CaseChange, Probe]] = field(default_factory=dict)
     """Text of a change -> the change and its result."""
 
-    def attempt(self, changes: Sequence[CaseChange], what: str) -> None:
-        """Try the changes that were not tried yet, as far as the budget and the time reach."""
-        new = [change for change in changes if change.text not in self.probes][: max(0, self.budget - len(self.probes))]
-        size = max(1, len(new) if self.deadline is None else self.runner.jobs)
-        for start in range(0, len(new), size):
-            if self.is_out_of_time:
-                return
-            began = time.monotonic()
-            self.probes.update((tried[0].text, tried) for tried in self.compiled(new[start : start + size], what))
-            self.longest = max(self.longest, time.monotonic() - began)
+    def search(self, first: Sequence[CaseChange], second: Sequence[CaseChange]) -> None:
+        """Try all changes of the first tier, then those of the second one until the program compiles."""
+        size = 2 * self.runner.jobs
+        for changes, what in ((first, "known remedies"), (second, "compiler options")):
+            for start in range(0, len(changes), size):
+                new = [change for change in changes[start : start + size] if change.text not in self.probes]
+                new = new[: max(0, self.budget - len(self.probes))]
+                if not new or self.is_out_of_time or (changes is second and self.is_over):
+                    continue
+                began = time.monotonic()
+                self.probes.update((tried[0].text, tried) for tried in self.compiled(new, what))
+                self.longest = max(self.longest, time.monotonic() - began)
 
     def compiled(self, changes: Sequence[CaseChange], what: str) -> Iterator[tuple[CaseChange, Probe]]:
         """Yield each change and its probe, in the given order."""
@@ -55,7 +57,7 @@ class Trials:
     @property
     def is_out_of_time(self) -> bool:
         """Whether another batch would end after the deadline, if it takes as long as the longest so far."""
-        return self.deadline is not None and time.monotonic() + self.longest > self.deadline
+        return time.monotonic() + self.longest > self.deadline
 
     @property
     def is_over(self) -> bool:
@@ -77,35 +79,43 @@ class Trials:
                     found.append((change, failures[0]))
         return found
 
+    def with_smallest_value(self, change: CaseChange, probe: Probe) -> tuple[CaseChange, Probe, bool]:
+        """Find the smallest value with which a change works, given that its largest does. The budget does not apply.
 
-def search(trials: Trials, first: Sequence[CaseChange], second: Sequence[CaseChange]) -> None:
-    """Try the first tier, then the second one until the program compiles."""
-    trials.attempt(first, "known remedies")
-    size = 2 * trials.runner.jobs
-    for start in range(0, len(second), size):
-        if not trials.is_over and len(trials.probes) < trials.budget and not trials.is_out_of_time:
-            trials.attempt(second[start : start + size], "compiler options")
+        Returns:
+            The change, its probe, and whether the next smaller value fails.
+        """
+        if change.limit is None:
+            return change, probe, False
+        values = change.limit.least_values
+        tried = {len(values): (change, probe)}
+
+        def works(number: int) -> bool:
+            [tried[number]] = self.compiled([change.with_value(values[number - 1])], f"the smallest {change.text}")
+            return isinstance(tried[number][1].outcome, Compiled)
+
+        number = smallest_sufficient(works, 1, len(values) - 1) or len(values)
+        return *tried[number], number > 1
 
 
-def with_smallest_value(trials: Trials, change: CaseChange, probe: Probe) -> tuple[CaseChange, Probe, bool]:
-    """Find the smallest value with which a change works, given that its largest does. The budget does not apply.
+def smallest_sufficient(sufficient: Callable[[int], bool], guess: int, most: int) -> int | None:
+    """Find the smallest sufficient number from 1 to `most`, starting at a guess; None if `most` does not suffice.
 
-    Returns:
-        The change, its probe, and whether the next smaller value fails.
+    Numbers above a sufficient one must suffice. Each number is tested at most once.
     """
-    limit, parallel = change.limit, max(1, trials.runner.jobs)
-    assert limit is not None
-    values = limit.least_values
-    low, high, best = -1, len(values) - 1, (change, probe)
+    low, high, step = 0, most + 1, 4  # `low` does not suffice, `high` does or is beyond `most`
+    number = min(guess, most)
     while high - low > 1:
-        # Up to `parallel` indices strictly between both, evenly spaced by the magnitude of their values.
-        first, last = max(1, values[low + 1]), values[high]
-        wanted = [first * (last / first) ** (number / (parallel + 1)) for number in range(1, parallel + 1)]
-        points = sorted({min(high - 1, bisect_left(values, value, low + 1, high)) for value in wanted})
-        tried = trials.compiled([change.with_value(values[point]) for point in points], f"the smallest {limit.least}")
-        for point, answer in zip(points, list(tried), strict=True):
-            if isinstance(answer[1].outcome, Compiled):
-                high, best = point, answer
-                break
-            low = point
-    return *best, low >= 0
+        if sufficient(number):
+            high = number
+        else:
+            low = number
+        # Steps away from the guess double until the answer lies between two numbers.
+        if low == 0 and high > step:
+            number = high - step
+        elif high > most and low + step <= most:
+            number = low + step
+        else:
+            number = (low + high) // 2
+        step *= 4
+    return high if high <= most else None

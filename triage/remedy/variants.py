@@ -13,7 +13,7 @@ from triage.compilers.base import kernel_of
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_class
 from triage.execution.task import ProbeJob
-from triage.model.case import Case
+from triage.model.case import Case, Target
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
@@ -91,56 +91,50 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
         BadInput: A key is unknown or ambiguous, or there are more than `MAX_CASES` combinations.
     """
     target, kernel = case.target, kernel_of(case)
-    sections: dict[str, Mapping[str, object]] = {"args": dict(case.input.args)}
-    sections |= {"options": kernel.options, "constexprs": kernel.constexprs} if kernel else {}
-    sections["target"] = {"backend": target.backend, "chip": target.chip, "devices": target.devices}
-    known = {(section, name): value for section, values in sections.items() for name, value in values.items()}
-    keys = {key: _resolved(case, key, known) for key in axes}
-    full = {
-        key: list(dict.fromkeys([*([] if known[keys[key]] is None else [str(known[keys[key]])]), *values]))
-        for key, values in axes.items()
-    }
-    choices = [dict(zip(full, values, strict=True)) for values in product(*full.values())]
+    own: dict[str, Any] = {f"args.{name}": value for name, value in case.input.args}
+    own |= {f"target.{name}": getattr(target, name) for name in ("backend", "chip", "devices")}
+    for section in ("options", "constexprs") if kernel else ():
+        own |= {f"{section}.{name}": value for name, value in getattr(kernel, section).items()}
+    places = {key: _place(case, key, own) for key in axes}
+    values = [[*([] if own[places[key]] is None else [str(own[places[key]])]), *texts] for key, texts in axes.items()]
+    choices = [dict(zip(axes, chosen, strict=True)) for chosen in product(*(dict.fromkeys(texts) for texts in values))]
     if len(choices) > MAX_CASES:
         raise BadInput(f"{len(choices)} combinations exceed the limit of {MAX_CASES}; vary fewer values")
     cases = []
     for choice in choices:
-        variant, matrix = case, {**dict(case.matrix), **choice}
-        for key, value in choice.items():
-            variant = _with_value(variant, *keys[key], value)
-        name = f"{case.recipe}[{','.join(f'{key}={value}' for key, value in matrix.items())}]"
-        cases.append(replace(variant, name=name, matrix=tuple(matrix.items())))
+        new: dict[str, dict[str, Any]] = {"args": {}, "target": {}, "options": {}, "constexprs": {}}
+        for place, value in (own | {places[key]: _value(places[key], text) for key, text in choice.items()}).items():
+            section, _, name = place.partition(".")
+            new[section][name] = value
+        matrix = {**dict(case.matrix), **choice}
+        variant = replace(
+            case,
+            name=f"{case.recipe}[{','.join(f'{key}={value}' for key, value in matrix.items())}]",
+            matrix=tuple(matrix.items()),
+            input=replace(case.input, args=tuple(new["args"].items())),
+            target=Target(**new["target"]),
+            spec=replace(kernel, options=new["options"], constexprs=new["constexprs"]) if kernel else case.spec,
+        )
+        cases.append(variant)
     return tuple(cases)
 
 
-def _resolved(case: Case, key: str, known: Collection[tuple[str, str]]) -> tuple[str, str]:
-    matching = [(section, name) for section, name in known if key in (name, f"{section}.{name}")]
+def _place(case: Case, key: str, known: Collection[str]) -> str:
+    matching = [place for place in known if key in (place, place.partition(".")[2])]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise BadInput(f"{key!r} is ambiguous in {case.name}: write {' or '.join(map('.'.join, matching))}")
-    raise BadInput(f"{case.name} has no key {key!r} to vary; it has: {', '.join(map('.'.join, known))}")
+        raise BadInput(f"{key!r} is ambiguous in {case.name}: write {' or '.join(matching)}")
+    raise BadInput(f"{case.name} has no key {key!r} to vary; it has: {', '.join(known)}")
 
 
-def _with_value(case: Case, section: str, name: str, text: str) -> Case:
-    if section == "args":
-        args = tuple((key, text if key == name else old) for key, old in case.input.args)
-        return replace(case, input=replace(case.input, args=args))
-    value: Any = text
-    if section == "target":
-        if name == "devices":
-            if not text.isdecimal() or int(text) < 1:
-                raise BadInput(f"devices={text}: the number of devices must be at least 1")
-            value = int(text)
-        return replace(case, target=replace(case.target, **{name: value}))
-    if text in ("true", "false"):  # as YAML reads it
-        value = text == "true"
-    elif text.lstrip("-").isdecimal():
-        value = int(text)
-    kernel = kernel_of(case)
-    assert kernel is not None
-    specialised: Any = {section: {**getattr(kernel, section), name: value}}
-    return replace(case, spec=replace(kernel, **specialised))
+def _value(place: str, text: str) -> Any:
+    if place.startswith(("args.", "target.")) and place != "target.devices":
+        return text
+    value = {"true": True, "false": False}.get(text, int(text) if text.lstrip("-").isdecimal() else text)
+    if place == "target.devices" and (type(value) is not int or value < 1):
+        raise BadInput(f"devices={text}: the number of devices must be at least 1")
+    return value
 
 
 def compare_variants(runner: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None) -> Variants:

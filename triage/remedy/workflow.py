@@ -22,10 +22,13 @@ from triage.remedy.candidates import Situation, candidates_of_class, first_tier,
 from triage.remedy.change import CaseChange
 from triage.remedy.result import COST_METRICS, Promising, Remedies, Remedy, RemedyCheck, check_of, cost_of
 from triage.remedy.rewrites import rewritten_inputs
-from triage.remedy.search import Trials, search, with_smallest_value
+from triage.remedy.search import Trials
 from triage.toolchains.registry import ToolchainRef
 
 _MAX_CHECKED = 5  # remedies that are tried on other compilers too
+_SIZES = (*COST_METRICS, "artifact_bytes")
+_Found = tuple[CaseChange, Probe, bool]
+"""A change that makes the case compile, its probe, and whether the next smaller value fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +42,12 @@ class RemedyRequest:
     """The maximum number of candidates."""
     siblings: Sequence[Case] = ()
     """The recipe's cases."""
-    seconds: float | None = None
+    seconds: float = inf
     """The time that trying candidates may take."""
     exhaustive: bool = False
     """Try all candidates within the budget, also after one works."""
     untimed: Engine | None = None
     """A runner that judges results, where the other one judges times."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkingChange:
-    """A change that makes the case compile."""
-
-    change: CaseChange
-    probe: Probe
-    smallest: bool = False
-    """Whether the next smaller value fails."""
-    checks: tuple[RemedyCheck, ...] = ()
 
 
 def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
@@ -64,35 +56,31 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
     Raises:
         EnvironmentFailure: A compiler cannot be obtained.
     """
-    began = time.monotonic()
+    deadline = time.monotonic() + request.seconds
     failing = runner.probe(request.case, request.bad)
     failures = _failures(failing)
     if isinstance(failures, Remedies):
         return failures
     first, second = _tiers(runner, request, failures)
-    deadline = None if request.seconds is None else began + request.seconds
-    trials = Trials(runner, request.case, request.bad, failures[0], request.budget, deadline, failing.measured.seconds)
-    trials.exhaustive = request.exhaustive
-    search(trials, first, second)
+    longest, case = failing.measured.seconds, request.case
+    trials = Trials(runner, case, request.bad, failures[0], request.budget, deadline, longest, request.exhaustive)
+    trials.search(first, second)
     is_out_of_time = trials.is_out_of_time
-    working = [
-        WorkingChange(*with_smallest_value(trials, change, probe)) if change.limit else WorkingChange(change, probe)
-        for change, probe in trials.working
-    ]
+    found = sorted((trials.with_smallest_value(*working) for working in trials.working), key=lambda one: _rank(*one[:2]))
     others, notes = _other_toolchains(runner, request)
-    checked, compiling = _checked(runner, request, ranked(working), others)
-    checked, newer = ranked(checked), [revision for revision in compiling if _is_newer(revision, failing.revision)]
+    remedies, compiling = _checked(runner, request, found, others)
+    newer = [revision for revision in compiling if _is_newer(revision, failing.revision)]
     left = 0 if trials.is_over else len({change.text for change in (*first, *second)} - trials.probes.keys())
     tried = len(trials.probes)
-    does = "return the expected results" if request.case.run else "compile"
+    does = "return the expected results" if case.run else "compile"
     goal = "fast enough" if failures[0].failure_class == "metric" else does
     more = f"; {left} more exceed the budget (--budget)" if left else ""
     return Remedies(
-        case=request.case.name,
+        case=case.name,
         toolchain=failing.revision,
-        reason=None if checked else f"None of {tried} candidates makes it {goal}{more}.",
+        reason=None if remedies else f"None of {tried} candidates makes it {goal}{more}.",
         failure=failures[0],
-        remedies=tuple(map(_remedy, _distinct(checked))),
+        remedies=_distinct(sorted(remedies, key=lambda remedy: remedy.rank)),
         tried=tried,
         left=left,
         promising=tuple(Promising(change.text, failure) for change, failure in trials.promising),
@@ -132,7 +120,6 @@ def _tiers(
     case, toolchain = request.case, runner.registry.obtain(request.bad)
     prepared, hints = runner.planner.input_of(case, toolchain), family_of(case).remedies
     candidates = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
-    names = dict.fromkeys(candidate.rewrite for candidate in candidates if candidate.rewrite)
     situation = Situation(
         case,
         failures,
@@ -140,7 +127,7 @@ def _tiers(
         hints,
         hints.devices_named(prepared.path) if hints and isinstance(prepared, Prepared) else frozenset(),
         request.siblings,
-        rewritten_inputs(runner, case, toolchain, names),
+        rewritten_inputs(runner, case, toolchain, {candidate.rewrite for candidate in candidates if candidate.rewrite}),
         runner.registry.obtain(request.good) if request.good else None,
     )
     return first_tier(situation), second_tier(situation)
@@ -158,8 +145,8 @@ def _other_toolchains(runner: Engine, request: RemedyRequest) -> tuple[list[Tool
 
 
 def _checked(
-    runner: Engine, request: RemedyRequest, remedies: Sequence[WorkingChange], others: Sequence[ToolchainRef]
-) -> tuple[list[WorkingChange], list[Revision]]:
+    runner: Engine, request: RemedyRequest, found: Sequence[_Found], others: Sequence[ToolchainRef]
+) -> tuple[list[Remedy], list[Revision]]:
     """Try the best remedies on other compilers, and measure the resources on the bad and the first other one.
 
     Remedies that save time are measured again, and those that do not hold are left out.
@@ -167,28 +154,27 @@ def _checked(
     Returns:
         The remedies, and the other revisions that compile the case without one; the newer ones if there is no remedy.
     """
-    chosen, rest = remedies[:_MAX_CHECKED], remedies[_MAX_CHECKED:]
-    cases = [remedy.change.applied(request.case) for remedy in chosen]
+    cases = [change.applied(request.case) for change, *_ in found[:_MAX_CHECKED]]
     jobs = [ProbeJob(case, request.bad, resources=True) for case in cases]
-    others = [ref for ref in others if chosen or _is_newer(ref.revision, request.bad.revision)]
+    others = [ref for ref in others if found or _is_newer(ref.revision, request.bad.revision)]
     for ref in others:
         jobs += [ProbeJob(case, ref, resources=ref is others[0]) for case in (request.case, *cases)]
     probes = {(id(probe.case), probe.revision.name): probe for probe in runner.probe_all(jobs, "cost and other compilers")}
-    right = {id(case) for case in cases}
-    if request.untimed is not None:  # a time counts only of a program that computes what it must
+    plain = [probes[id(request.case), ref.revision.name] for ref in others]
+    wrong: set[int] = set()
+    if request.untimed is not None:  # a time counts only of a program that computes what it must, and when measured twice
         again = request.untimed.probe_all([ProbeJob(case, request.bad) for case in cases], "results")
-        right = {id(probe.case) for probe in again if isinstance(probe.outcome, Compiled)}
-        rest = []
-    checked = []
-    for remedy, case in zip(chosen, cases, strict=True):
-        measured = probes[id(case), request.bad.revision.name]
-        if id(case) in right and (request.untimed is None or isinstance(measured.outcome, Compiled)):
-            probe = replace(remedy.probe, measured=measured.measured)
-            names = [ref.revision.name for ref in others]
-            checks = tuple(check_of(probes[id(request.case), name], probes[id(case), name]) for name in names)
-            checked.append(replace(remedy, probe=probe, checks=checks))
-    plain = [ref.revision for ref in others if isinstance(probes[id(request.case), ref.revision.name].outcome, Compiled)]
-    return [*checked, *rest], plain
+        both = (*again, *(probes[id(case), request.bad.revision.name] for case in cases))
+        wrong = {id(probe.case) for probe in both if not isinstance(probe.outcome, Compiled)}
+    remedies = []
+    for (change, probe, smallest), case in zip(found, cases, strict=False):
+        if id(case) not in wrong:
+            checks = tuple(check_of(without, probes[id(case), without.revision.name]) for without in plain)
+            measured = replace(probe, measured=probes[id(case), request.bad.revision.name].measured)
+            remedies.append(_remedy(change, measured, smallest, checks))
+    if request.untimed is None:
+        remedies += [_remedy(*one) for one in found[_MAX_CHECKED:]]
+    return remedies, [probe.revision for probe in plain if isinstance(probe.outcome, Compiled)]
 
 
 def _is_newer(revision: Revision, than: Revision) -> bool:
@@ -198,70 +184,58 @@ def _is_newer(revision: Revision, than: Revision) -> bool:
         return False
 
 
-def ranked(found: Sequence[WorkingChange]) -> list[WorkingChange]:
-    """Sort changes: first those that break nothing elsewhere, then the mildest, then the cheapest."""
-
-    def key(one: WorkingChange) -> tuple[float, ...]:
-        change, measured = one.change, one.probe.measured
-        return (
-            sum(check.breaks for check in one.checks),
-            change.checks_less,
-            change.for_tests,
-            not change.same_program,
-            change.input_change is not None,
-            change.recomputes,
-            round(log2(max(measured.cpu_seconds, 0.1))),
-            *(measured.metrics.get(name, inf) for name in COST_METRICS),
-            measured.metrics.get("artifact_bytes", 0.0),
-        )
-
-    return sorted(found, key=key)
-
-
-def _distinct(found: Sequence[WorkingChange]) -> list[WorkingChange]:
-    """Leave out a change of the same flag with the same result, such as `--x=false` next to leaving `--x` out."""
-    kept: dict[object, WorkingChange] = {}
-    for one in found:
-        names = frozenset(map(flag_name, (*one.change.flags, *one.change.dropped)))
-        metrics = one.probe.measured.metrics
-        result = tuple(metrics[name] for name in (*COST_METRICS, "artifact_bytes") if name in metrics)
-        kept.setdefault((names, result) if names and result else one.change.text, one)
-    return list(kept.values())
-
-
-def _remedy(found: WorkingChange) -> Remedy:
-    change, probe = found.change, found.probe
-    return Remedy(
-        flags=change.flags,
-        dropped_flags=change.dropped,
-        input_change=change.input_change,
-        input=str(change.program) if change.program else None,
-        verified_on=(probe.revision, *(check.revision for check in found.checks if check.cost_with is not None)),
-        breaks=tuple(check.revision for check in found.checks if check.breaks),
-        explanation=_explanation(found),
-        smallest=found.smallest,
-        only_silences_a_check=change.checks_less,
-        computes_in_other_types=change.recomputes,
-        cost=cost_of(probe),
-        checks=found.checks,
+def _rank(change: CaseChange, probe: Probe) -> tuple[float, ...]:
+    """Return a key by which the mildest changes come first, then the cheapest."""
+    measured = probe.measured
+    return (
+        change.checks_less,
+        change.for_tests,
+        not change.same_program,
+        change.input_change is not None,
+        change.recomputes,
+        round(log2(max(measured.cpu_seconds, 0.1))),
+        *(measured.metrics.get(name, inf) for name in COST_METRICS),
+        measured.metrics.get("artifact_bytes", 0.0),
     )
 
 
-def _explanation(found: WorkingChange) -> str:
-    """Return a few sentences: what the remedy does, how certain that is, and what it breaks."""
-    change, outcome = found.change, found.probe.outcome
-    warning = outcome.warnings[0].headline if isinstance(outcome, Compiled) and outcome.warnings else ""
+def _distinct(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Leave out a change of the same flag with the same result, such as `--x=false` next to leaving `--x` out."""
+    kept: dict[object, Remedy] = {}
+    for remedy in remedies:
+        names = frozenset(map(flag_name, (*remedy.flags, *remedy.dropped_flags)))
+        result = tuple(remedy.cost[name] for name in _SIZES if remedy.cost and name in remedy.cost)
+        kept.setdefault((names, result) if names and result else remedy.text, remedy)
+    return tuple(kept.values())
+
+
+def _remedy(change: CaseChange, probe: Probe, smallest: bool, checks: tuple[RemedyCheck, ...] = ()) -> Remedy:
+    warnings = probe.outcome.warnings if isinstance(probe.outcome, Compiled) else ()
     parts = [
         f"{change.why[:1].upper()}{change.why[1:]}." if change.why else "",
-        "The next smaller value fails." if found.smallest else "",
+        "The next smaller value fails." if smallest else "",
         "This is a different program." if change.neighbour else "",
         "The kernel must be launched with this option." if change.options else "",
         change.caveat,
         f"The changed program is {change.program}." if change.program else "",
         "It computes in other types, so results change." if change.recomputes else "",
-        f"The compiler still warns: {warning}." if warning else "",
+        f"The compiler still warns: {warnings[0].headline}." if warnings else "",
     ]
-    broken = [check for check in found.checks if check.breaks]
+    broken = [check for check in checks if check.breaks]
     parts += [f"It breaks {check.revision.name}, where the case compiles without it and {check.with_}." for check in broken]
-    parts += [] if found.checks else ["It was not tried on another compiler."]
-    return " ".join(filter(None, parts))
+    parts += [] if checks else ["It was not tried on another compiler."]
+    return Remedy(
+        flags=change.flags,
+        dropped_flags=change.dropped,
+        input_change=change.input_change,
+        input=str(change.program) if change.program else None,
+        verified_on=(probe.revision, *(check.revision for check in checks if check.cost_with is not None)),
+        breaks=tuple(check.revision for check in broken),
+        explanation=" ".join(filter(None, parts)),
+        smallest=smallest,
+        only_silences_a_check=change.checks_less,
+        computes_in_other_types=change.recomputes,
+        cost=cost_of(probe),
+        checks=checks,
+        rank=(len(broken), *_rank(change, probe)),
+    )
