@@ -4,6 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 MKDOCS := NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs
 OUT    ?= out
+REF    ?= main
 # The tests start the program about a thousand times; compiling its modules each time would take longer than all else.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -102,9 +103,14 @@ check: setup
 docs: setup
 	$(MKDOCS) build
 
+# ADDRESS=https://github.com/OWNER/NAME makes the links and pictures of the README absolute, for the page of a package index.
 package: setup
 	rm -rf dist
-	$(BIN)/python -m build --quiet
+	mkdir -p dist/source
+	git archive HEAD | tar -x -C dist/source
+	test -z "$(ADDRESS)" || sed -i -E 's#(!\[[^]]*\]\()([^):]+\))#\1$(ADDRESS)/raw/$(REF)/\2#; s#(\]\()([^):]+\))#\1$(ADDRESS)/blob/$(REF)/\2#g' dist/source/README.md
+	$(BIN)/python -m build --quiet --outdir dist dist/source
+	rm -rf dist/source
 	$(BIN)/twine check --strict dist/*
 
 recordings: setup

@@ -72,4 +72,9 @@ def record(words: Sequence[str], answers: Sequence[str], name: str, most_lines: 
 
 if __name__ == "__main__":
     record(NIGHTLY, [], "nightly", 44)
-    record(SESSION, ["", "show", "", "auto"], "interactive-bisect", 60)
+    record(SESSION, ["", "log", *[""] * 8], "interactive-bisect", 60)
+    # Four ways to begin: a bundled example, a model, a kernel and the text of an issue.
+    record(["why", CASE[0]], [], "why-example", 40)
+    record(["why", "{tmp}/model.onnx"], [], "why-model", 40)
+    record(["why", "recipes/kernels/delta_rule.py:delta_rule", "-t", "3.2.0"], [], "why-kernel", 40)
+    record(["why", "reproducers/paged-gather/README.md"], [], "why-issue", 40)
