@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -56,12 +55,9 @@ def test_an_install_is_intact_and_done_once(loopback: LoopbackIndex, tmp_path: P
 def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
     loopback: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(name: str) -> None:
-        raise PackageNotFoundError(name)
-
     put(loopback, "1.0.0", tmp_path)
     put(loopback, "1.1.0", tmp_path)
-    monkeypatch.setattr("importlib.metadata.distribution", missing)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: ())
     assert ToolchainRegistry(tmp_path / "home", Families()).resolve("installed", "iree").revision.name == "1.1.0"
 
 
@@ -159,9 +155,9 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
     folder = put(loopback, "1.0.0", tmp_path)
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
-        "from triage.toolchains.install import InUse\n"
-        "import threading; users = InUse(threading.Event())\n"
-        "users.add(Path(sys.argv[2])); print('held', flush=True); sys.stdin.read()"
+        "from triage.toolchains.install import mark_used\n"
+        "import threading; lock = mark_used(Path(sys.argv[2]), threading.Event())\n"
+        "print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,11 +74,18 @@ def install(
     output: FormatOption = "text",
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
+    answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
     with open_runner(context) as runner:
-        refs: list[ToolchainRef] = []
+        registry, refs = runner.registry, list[ToolchainRef]()
         for family, rev in map(_split, revs):
-            refs += runner.registry.releases(family) if rev == "all" else [runner.registry.resolve(rev, family)]
-        answers = runner.registry.obtain_all(refs, _INSTALLS)
+            refs += registry.releases(family) if rev == "all" else [registry.resolve(rev, family)]
+        with registry.workspace.threads(_INSTALLS) as pool:
+            waiting = {pool.submit(registry.obtain, ref): ref for ref in refs}
+            for done in as_completed(waiting):
+                try:
+                    answers[waiting[done]] = done.result()
+                except EnvironmentFailure as error:
+                    answers[waiting[done]] = error
     prefix = {ref: "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:" for ref in answers}
     named = {prefix[ref] + ref.revision.name: answer for ref, answer in answers.items()}
     ready = {name: answer for name, answer in named.items() if isinstance(answer, Toolchain)}
@@ -100,7 +108,8 @@ def info(
     family, text = _split(rev)
     with open_runner(context) as runner:
         toolchain = runner.registry.obtain(runner.registry.resolve(text, family))
-        dialects = sorted(runner.registry.dialects(toolchain))
+        ir = runner.compilers[family].ir
+        dialects = sorted(ir.dialects(toolchain)) if ir else []
     known, revision, summary = toolchain.capabilities, toolchain.revision, _summary(toolchain)
     rows = [(name, str(summary[name])) for name in ("name", "version", "identity", "root", "program")]
     rows += [("commit", revision.commit or "unknown"), ("date", revision.date or "unknown")]

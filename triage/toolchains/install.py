@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
@@ -47,34 +47,21 @@ def folder_of(toolchains: Path, release: Release, packaging: Packaging = PLAIN_W
     return toolchains / f"{_prefix(release.distribution, packaging)}-{release.version}-{mark}"
 
 
-def installed(toolchains: Path, distribution: str, packaging: Packaging = PLAIN_WHEEL) -> list[Release]:
-    """Return the releases with an intact install, oldest version first."""
+def installed(
+    toolchains: Path, distribution: str, packaging: Packaging = PLAIN_WHEEL, version: str | None = None
+) -> list[Release]:
+    """Return the releases with an intact install, oldest version first; `version`: only those of one."""
     from packaging.version import Version
 
-    releases = [release for release, folder in _manifests(toolchains, distribution, packaging) if is_intact(folder)]
-    return sorted(releases, key=lambda release: Version(release.version))
-
-
-def installed_release(toolchains: Path, distribution: str, version: str, packaging: Packaging = PLAIN_WHEEL) -> Release | None:
-    """Return the release of one version, if its install is intact. Other installs are not checked, which takes long."""
-    from packaging.version import Version
-
-    for release, folder in _manifests(toolchains, distribution, packaging):
-        if Version(release.version) == Version(version) and is_intact(folder):
-            return release
-    return None
-
-
-def _manifests(toolchains: Path, distribution: str, packaging: Packaging) -> Iterator[tuple[Release, Path]]:
-    """Yield the release and the folder of each install that has a manifest."""
-    from packaging.version import Version
-
+    found = []
     for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
         with suppress(*_DAMAGED):
             stored = json.loads((folder / MANIFEST).read_text())["release"] | {"distribution": distribution}
             release = Release(**{name: stored[name] for name in Release.__slots__ if name in stored})
-            Version(release.version)
-            yield release, folder
+            parsed = Version(release.version)
+            if (version is None or parsed == Version(version)) and is_intact(folder):
+                found.append((parsed, release))
+    return [release for _, release in sorted(found, key=lambda one: one[0])]
 
 
 def _prefix(distribution: str, packaging: Packaging) -> str:
@@ -165,19 +152,12 @@ def _locked_now(path: Path) -> IO[bytes]:
     return lock_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB, threading.Event())
 
 
-class InUse:
-    """The toolchains that this process uses. No other process prunes them until this object or the process ends."""
-
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop = stop
-        self._locks: dict[Path, IO[bytes]] = {}
-
-    def add(self, folder: Path) -> None:
-        """Mark a toolchain as used now, and lock it. Interrupted when the stop is set while another process prunes it."""
-        if folder not in self._locks:
-            with disk_errors(f"use {folder}"):
-                self._locks[folder] = lock_file(folder / USE, fcntl.LOCK_SH, self._stop)
-                os.utime(folder / USE)
+def mark_used(folder: Path, stop: threading.Event) -> IO[bytes]:
+    """Mark a toolchain as used now; no other process prunes it until the returned file is closed, or this process ends."""
+    with disk_errors(f"use {folder}"):
+        lock = lock_file(folder / USE, fcntl.LOCK_SH, stop)
+        os.utime(folder / USE)
+    return lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +282,8 @@ def install_companion(workspace: Workspace, package: str, version: str, index: I
     from packaging.version import Version
 
     wanted = Version(version)
-    release = installed_release(workspace.toolchains, package, version)
-    if release is None:
+    patches = installed(workspace.toolchains, package, version=version)
+    if not patches:
         patches = [
             release
             for release in index.releases(package)
@@ -314,8 +294,7 @@ def install_companion(workspace: Workspace, package: str, version: str, index: I
         ]
         if not patches:
             raise Unobtainable(f"there is no {package} {version} at {without_password(index.url)}")
-        release = max(patches, key=lambda patch: Version(patch.version))
-    return install(workspace, release, index.url)
+    return install(workspace, max(patches, key=lambda patch: Version(patch.version)), index.url)
 
 
 def provide_onnx(workspace: Workspace) -> Path | None:

@@ -7,36 +7,33 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b, file_digest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description, Packaging
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
-from triage.toolchains.home import Workspace, disk_errors
+from triage.toolchains.home import Workspace, disk_errors, stamp
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import (
     PLAIN_WHEEL,
-    InUse,
     folder_of,
     install,
     install_companion,
     installed,
-    installed_release,
     is_intact,
+    mark_used,
     sweep,
 )
 from triage.toolchains.web import without_password
 
 if TYPE_CHECKING:
-    from packaging.version import Version
-
     from triage.toolchains.sources.wheels import Wheels
 
 _FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
@@ -108,7 +105,7 @@ class ToolchainRegistry:
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
         self._nightlies: dict[str, Wheels] = {}
-        self._in_use = InUse(self.workspace.stop)
+        self._in_use: dict[Path, IO[bytes]] = {}
         sweep(home)
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
@@ -138,23 +135,22 @@ class ToolchainRegistry:
 
     def between(self, family: str, since: str | None, until: str | None) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
-        from packaging.version import Version
-
-        low = self._version_of(since, family) if since else None
-        high = self._version_of(until, family) if until else None
-        refs = ((ref, Version(ref.revision.name)) for ref in self.releases(family))
-        chosen = [ref for ref, version in refs if (low is None or version >= low) and (high is None or version <= high)]
-        if not chosen:
+        releases = self.releases(family)
+        names = [ref.revision.name for ref in releases]
+        first, last = 0, len(names) - 1
+        if since:
+            first = self._place(since, family, names)
+        if until:
+            last = self._place(until, family, names)
+        if first > last:
             raise BadInput(f"there is no release of {family} between {since or 'the first'} and {until or 'the newest'}")
-        return tuple(chosen)
+        return releases[first : last + 1]
 
-    def _version_of(self, text: str, family: str) -> Version:
-        from packaging.version import Version
-
-        ref = self.resolve(text, family)
-        if not ref.is_release:
+    def _place(self, text: str, family: str, names: Sequence[str]) -> int:
+        name = self.resolve(text, family).revision.name
+        if name not in names:
             raise BadInput(f"{text!r} is not a release; both ends of a range of releases must be")
-        return Version(ref.revision.name)
+        return names.index(name)
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
         """Return the toolchain that a REV such as `3.4.0` or `iree:3.4.0` stands for.
@@ -189,17 +185,14 @@ class ToolchainRegistry:
         compiler, wanted = self._compiler(family), Version(version)
         # Installs come first: they need no network, and asking the index takes longer than a small compile.
         for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):  # nightlies are plain wheels
-            if release := installed_release(self.workspace.toolchains, compiler.distribution, version, packaging):
-                return _ref(family, release)
+            if found := installed(self.workspace.toolchains, compiler.distribution, packaging, version):
+                return _ref(family, found[0])
         listed = self._listed(compiler)
-        for release in listed:
-            if Version(release.version) == wanted:
-                return _ref(family, release)
+        if found := [release for release in listed if Version(release.version) == wanted]:
+            return _ref(family, found[0])
         if wanted.is_prerelease:  # perhaps a nightly, as reports name it
-            try:
+            with suppress(BadInput, EnvironmentFailure, StopIteration):
                 return next(ref for ref in self.nightlies(family) if ref.revision.name == version)
-            except (BadInput, EnvironmentFailure, StopIteration):
-                pass
         stable = [release.version for release in listed if not release.prerelease]
         after = bisect_left(stable, wanted, key=Version)
         near = stable[max(0, min(after - 2, len(stable) - 3)) :][:3]
@@ -241,17 +234,15 @@ class ToolchainRegistry:
         return self.index.releases(compiler.distribution, pythons)
 
     def _next_to_program(self, family: str) -> ToolchainRef:
-        package = self._compiler(family).distribution
-        from importlib.metadata import PackageNotFoundError, distribution
+        from importlib.metadata import distributions
 
-        try:
-            found = distribution(package)
-        except (PackageNotFoundError, ValueError) as error:  # ValueError: the family has no releases, and no name for them
-            if package and (stored := self.installed_releases(family)):
-                return stored[-1]
-            missing = package or family
-            raise EnvironmentFailure(f"{missing} is not installed; name a toolchain, such as -t {family}:latest") from error
-        return ToolchainRef(family, Revision(found.version), path=Path(str(found.locate_file(""))))
+        compiler = self._compiler(family)
+        for found in distributions(name=compiler.distribution) if compiler.distribution else ():
+            return ToolchainRef(family, Revision(found.version), path=Path(str(found.locate_file(""))))
+        if stored := self.installed_releases(family):
+            return stored[-1]
+        missing = compiler.distribution or family
+        raise EnvironmentFailure(f"{missing} is not installed; name a toolchain, such as -t {family}:latest")
 
     def runtime(self, toolchain: Toolchain, package: str) -> Path:
         """Return the folder of another package of an obtained toolchain's release, nightly or commit, or the toolchain's own.
@@ -283,32 +274,11 @@ class ToolchainRegistry:
         known = self._obtained.get((toolchain.family, toolchain.revision.name))
         return known[0] if known else None
 
-    def obtain_all(self, refs: Sequence[ToolchainRef], jobs: int = 4) -> dict[ToolchainRef, Toolchain | EnvironmentFailure]:
-        """Return several toolchains, obtained at once, or their errors."""
-        answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
-        is_missing = any(not self.is_installed(ref) for ref in refs)
-        task = self.workspace.progress.task("toolchains", total=len(refs)) if is_missing else Progress().task("")
-        with self.workspace.threads(max(1, jobs)) as pool:
-            waiting = {pool.submit(self.obtain, ref): ref for ref in refs}
-            for done in as_completed(waiting):
-                try:
-                    answers[waiting[done]] = done.result()
-                except EnvironmentFailure as error:
-                    answers[waiting[done]] = error
-                task.advance()
-        task.finish()
-        return answers
-
     def python_roots(self, family: str) -> list[Path]:
         """Return the folders of installed releases whose Python modules this interpreter can import, newest first."""
         own = ".".join(map(str, sys.version_info[:2]))
         releases = [release for release in reversed(self._installed(self._compiler(family))) if release.python == own]
         return [folder_of(self.workspace.toolchains, release) for release in releases]
-
-    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """Return the dialects that a toolchain knows. Not cached."""
-        ir = self._compiler(toolchain.family).ir
-        return ir.dialects(toolchain) if ir else frozenset()
 
     def revision(self, ref: ToolchainRef) -> Revision:
         """Return the revision, with the commit and date that its toolchain reports once it was obtained."""
@@ -348,7 +318,9 @@ class ToolchainRegistry:
         """Keep others from pruning an install that this process uses."""
         toolchains = self.workspace.toolchains
         if root != toolchains and root.is_relative_to(toolchains):
-            self._in_use.add(toolchains / root.relative_to(toolchains).parts[0])
+            folder = toolchains / root.relative_to(toolchains).parts[0]
+            if folder not in self._in_use:
+                self._in_use[folder] = mark_used(folder, self.workspace.stop)
 
     def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
         if ref.release is not None:
@@ -393,7 +365,7 @@ def describe(workspace: Workspace, compiler: Compiler, program: Path) -> Describ
     adapter, section = TypeAdapter(DescribedCompiler), workspace.state("capabilities")
     try:
         files = compiler.identity_files(program)
-        key = _stamp(files)
+        key = stamp(files)
     except FileNotFoundError as error:
         raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
     with suppress(ValueError):  # none, or of an earlier version of the program
@@ -413,12 +385,3 @@ def _identity(files: tuple[Path, ...]) -> str:
         with path.open("rb") as source:
             whole.update(path.name.encode() + b"\0" + file_digest(source, "sha256").digest())
     return whole.hexdigest()
-
-
-def _stamp(files: tuple[Path, ...]) -> str:
-    """Return a digest that changes when one of the files is written, without reading them."""
-    key = blake2b(digest_size=16)
-    for path in files:
-        stat = path.stat()
-        key.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0".encode())
-    return key.hexdigest()
