@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -14,8 +15,8 @@ import pytest
 
 from tests.execution.test_process import ECHO, processes_with, wait_until
 from triage.execution.environment import Purpose
-from triage.execution.process import Worker, run, run_logged
-from triage.execution.streams import Log
+from triage.execution.mlir_tools import AnsweringProcess
+from triage.execution.process import Log, run, run_logged
 from triage.model.execution import Ending, Limits
 
 # Starts a process as a daemon does: in a session of its own, without its parent, and here with an empty environment. The
@@ -95,12 +96,12 @@ def test_other_children_of_this_program_are_left_alone(tmp_path: Path, mark: str
     other.wait()
 
 
-def test_a_build_and_a_worker_leave_no_daemon(tmp_path: Path, mark: str) -> None:
+def test_a_build_and_an_answering_process_leave_no_daemon(tmp_path: Path, mark: str) -> None:
     with Log(tmp_path / "log") as log:
         run_logged(starting(STAYS, mark), log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event())
     assert not processes_with(mark)
-    with Worker(starting(STAYS, mark, ECHO), {}) as worker:
-        assert worker.ask(b"one", timeout=60, stop=threading.Event()) == b"oneone"
+    with closing(AnsweringProcess(starting(STAYS, mark, ECHO), {}, threading.Event())) as process:
+        assert process.ask(b"one", timeout=60) == b"oneone"
         assert len(processes_with(mark)) == 1
     assert not processes_with(mark)
 

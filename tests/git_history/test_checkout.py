@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.git_history.history import ENV, History
-from triage.execution.streams import Log
+from triage.execution.process import Log
 from triage.git_history import Repository
 from triage.git_history.checkout import Checkout, GitFailed
 

@@ -33,17 +33,9 @@ _FIRST = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
 _NUMBERS = itertools.count(_FIRST)
 _STARTING = threading.Lock()
 
-# Reads `+ GROUP` when a run starts and `- GROUP` when it has ended. When this program ends, however it ends, the input ends as
-# well, and the watchdog kills the groups that are left and then every process that has the mark of a run.
+# The input of the watchdog ends when this program ends, however it ends. Every process with the mark of a run is killed then.
 _WATCHDOG = """
-running=
-while read -r sign group; do
-  others=
-  for other in $running; do [ "$other" = "$group" ] || others="$others $other"; done
-  if [ "$sign" = + ]; then running="$others $group"; else running=$others; fi
-done
-[ -n "$running" ] || exit
-for group in $running; do kill -KILL -"$group"; done
+read -r nothing
 cd /proc || exit
 for round in 1 2 3 4 5 6 7 8 9; do
   files=$(echo [0-9]*/limits | xargs grep -lsE "^Max realtime timeout +$1")
@@ -63,32 +55,28 @@ class Contained:
     """
 
     def __init__(self, argv: Sequence[str], largest_file: int = UNLIMITED, **options: Any) -> None:
-        """Start the leader. largest_file: bytes of each file that the run writes; options: of `subprocess.Popen`.
+        """Start the leader. `largest_file` limits the bytes of each file that the run writes; `options` are those of `Popen`.
 
         Raises OSError if the program cannot be started.
         """
         _become_subreaper()
-        watchdog = _watchdog()  # running before the process, so that it is watched from its first moment
-        self._largest_file = largest_file
+        _start_watchdog()
         self._has_reaped = False  # `_others` met one that has ended, and may have started another
         with _marking() as self._number:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(argv, start_new_session=True, **options)
         self.leader = self.process.pid
-        self._limit(self.leader)
-        _tell(watchdog, f"+ {self.leader}\n")
+        if largest_file != UNLIMITED:
+            with suppress(OSError, ValueError):  # it has ended, or has a lower limit
+                resource.prlimit(self.leader, resource.RLIMIT_FSIZE, (largest_file, largest_file))
 
     def has_ended(self) -> bool:
         """Return whether the leader has ended. It stays a zombie, so that its process id is not reused."""
         return os.waitid(os.P_PID, self.leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def resident(self) -> int:
-        """Return the resident bytes of all processes. Those that started before the leader was limited are limited too."""
-        total = 0
-        for pid in (self.leader, *self._others()):
-            self._limit(pid)
-            with suppress(OSError, IndexError):
-                total += int(_content(f"/proc/{pid}/statm").split()[1])
-        return total * os.sysconf("SC_PAGE_SIZE")
+        """Return the resident bytes of all processes."""
+        sizes = [_content(f"/proc/{pid}/statm").split() for pid in (self.leader, *self._others())]
+        return sum(int(size[1]) for size in sizes if size) * os.sysconf("SC_PAGE_SIZE")
 
     def end(self, grace: float) -> None:
         """Send SIGTERM to all processes, then SIGKILL to what is left of them after `grace` seconds."""
@@ -103,7 +91,6 @@ class Contained:
         deadline = time.monotonic() + _KILLED
         while self._signal(signal.SIGKILL) and time.monotonic() < deadline:
             time.sleep(0.001)
-        _tell(_watchdog(), f"- {self.leader}\n")  # before its id can be used again
         _, status, usage = os.wait4(self.leader, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         return self.process.returncode, usage
@@ -118,12 +105,6 @@ class Contained:
             with suppress(OSError):
                 os.kill(pid, number)
         return bool(others) or self._has_reaped
-
-    def _limit(self, pid: int) -> None:
-        for name, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, self._largest_file)):
-            if value != UNLIMITED:
-                with suppress(OSError, ValueError):  # it has ended, or has a lower limit
-                    resource.prlimit(pid, name, (value, value))
 
     def _others(self) -> list[int]:
         """Return the living processes except the leader. Ended ones that this program has inherited are reaped.
@@ -176,25 +157,21 @@ def _is_marked(pid: int, number: int) -> bool:
 def _become_subreaper() -> bool:
     """Become the parent of descendants whose own parent ends. Returns whether the system allows it.
 
-    Also keep processes of the same user from reading the environment and the memory of this program, tokens included.
+    Also keep processes of the same user from reading the environment and the memory of this program, tokens included, and
+    keep crashes from writing core files.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 @cache
-def _watchdog() -> subprocess.Popen[bytes]:
+def _start_watchdog() -> subprocess.Popen[bytes]:
     """Start a process that outlives this program, `kill -9` included, and then kills every process of a run left running."""
     path = os.environ.get("PATH", os.defpath)  # other processes can read its environment
     argv = ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(_FIRST)[:9]]
     return subprocess.Popen(argv, stdin=PIPE, stdout=NULL, stderr=NULL, cwd="/", env={"PATH": path}, start_new_session=True)
-
-
-def _tell(watchdog: subprocess.Popen[bytes], line: str) -> None:
-    assert watchdog.stdin
-    with suppress(OSError):  # somebody killed the watchdog
-        os.write(watchdog.stdin.fileno(), line.encode())
 
 
 def fix_addresses() -> bool:
@@ -220,21 +197,21 @@ def missing_containment() -> list[str]:
 
 def _children(pid: int) -> list[int]:
     """Return the processes that a process is the parent of."""
-    listed: list[int] = []
-    tasks = f"/proc/{pid}/task"
-    with suppress(OSError):
-        for task in os.listdir(tasks):  # noqa: PTH208 - three times as fast as `Path`
-            with suppress(OSError):  # the thread has ended
-                listed += map(int, _content(f"{tasks}/{task}/children").split())
-    return listed
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - three times as fast as `Path`
+    except OSError:
+        return []
+    return [int(child) for task in tasks for child in _content(f"/proc/{pid}/task/{task}/children").split()]
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file in /proc, faster than `open`."""
-    file, content = os.open(path, os.O_RDONLY | os.O_CLOEXEC), b""
-    try:
-        while piece := os.read(file, 1 << 16):
-            content += piece
-        return content
-    finally:
-        os.close(file)
+    """Return the content of a file in /proc, faster than `open`; nothing when its process or thread has ended."""
+    content = b""
+    with suppress(OSError):
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while piece := os.read(file, 1 << 16):
+                content += piece
+        finally:
+            os.close(file)
+    return content

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from triage.compilers.invocation import MlirTools
-from triage.execution.process import Worker, run
+from triage.execution.containment import NULL, PIPE, Contained
+from triage.execution.environment import Purpose, environment
+from triage.execution.process import StopSignal, run, within
 from triage.model.execution import Execution, Limits
 from triage.toolchains.home import temporary_folder
 
@@ -20,28 +24,31 @@ _LARGE = 64  # elements; longer constants can be elided
 _GENERIC = ("--mlir-print-op-generic",)
 
 
-class ToolchainPython:
-    """A process that imports the Python modules of a toolchain and answers requests, see `python_worker`.
+class AnsweringProcess:
+    """A process that answers one request after another, each sent as its length, in 8 hexadecimal digits, and its bytes.
 
     It is started for the first request, and again after it ended or hung. Safe for several threads.
     """
 
-    def __init__(self, work: str, name: str, path: Sequence[Path], stop: threading.Event) -> None:
-        self._words, self._path, self._stop = [work, name], os.pathsep.join(map(str, path)), stop
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], stop: StopSignal) -> None:
+        """Start nothing yet. `env` has variables in addition to those of a compiler."""
+        self._argv, self._env, self._stop = argv, env, stop
         self._lock = threading.Lock()
-        self._worker: Worker | None = None
+        self._contained: Contained | None = None
 
     def ask(self, request: bytes, timeout: float) -> bytes | None:
-        """Return the answer; None when the process cannot be started, ended, or gave none in time. See `Worker.ask`."""
+        """Return the answer, or None if the process cannot be started, ends, or gives none within `timeout` seconds.
+
+        Raises Interrupted when the stop signal is set.
+        """
         answer = None
         with self._lock:
             try:
-                if self._worker is None:
-                    env = {"PYTHONDONTWRITEBYTECODE": "1"} | ({"PYTHONPATH": self._path} if self._path else {})
-                    # -P: modules next to the script must not hide those of the toolchain.
-                    self._worker = Worker([sys.executable, "-P", str(WORKER), *self._words], env)
-                answer = self._worker.ask(request, timeout, self._stop)
-            except OSError:
+                if self._contained is None:
+                    env = environment(Purpose.COMPILE, self._env)
+                    self._contained = Contained(self._argv, stdin=PIPE, stdout=PIPE, stderr=NULL, env=env)
+                answer = within(timeout, self._stop, partial(_exchange, self._contained, request))
+            except (OSError, ValueError):  # it is silent, or something else writes to its standard output
                 pass
             finally:
                 if answer is None:
@@ -49,14 +56,35 @@ class ToolchainPython:
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process and what it started."""
         with self._lock:
             self._end()
 
     def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        if self._contained is not None:
+            self._contained.reap()
+            for pipe in (self._contained.process.stdin, self._contained.process.stdout):
+                with suppress(OSError, ValueError):
+                    pipe.close()  # type: ignore[union-attr]
+            self._contained = None
+
+
+def _exchange(contained: Contained, request: bytes) -> bytes | None:
+    source, sink = contained.process.stdout, contained.process.stdin
+    assert source
+    assert sink
+    sink.write(f"{len(request):08x}".encode() + request)
+    sink.flush()
+    length = int(source.read(8), 16)
+    data = source.read(length)
+    return data if len(data) == length else None
+
+
+def toolchain_python(work: str, name: str, path: Sequence[Path], stop: StopSignal) -> AnsweringProcess:
+    """Return a process that imports the Python modules of a toolchain, see `python_worker`."""
+    env = {"PYTHONDONTWRITEBYTECODE": "1"} | ({"PYTHONPATH": os.pathsep.join(map(str, path))} if path else {})
+    # -P: modules next to the script must not hide those of the toolchain.
+    return AnsweringProcess([sys.executable, "-P", str(WORKER), work, name], env, stop)
 
 
 class Reader:
@@ -64,7 +92,7 @@ class Reader:
 
     def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
         self._optimizer, self._stop = tools.optimizer, stop
-        self._python = ToolchainPython("check", tools.package, [tools.python_root], stop)
+        self._python = toolchain_python("check", tools.package, [tools.python_root], stop)
         self._lock = threading.Lock()
         self._bindings: bool | None = None
         """Whether the Python bindings work, once they were asked."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from triage.compilers.base import ModelImporter
 from triage.compilers.values import identity_of, read_value
-from triage.execution.mlir_tools import WORKER, ToolchainPython
+from triage.execution.mlir_tools import WORKER, AnsweringProcess, toolchain_python
 from triage.execution.process import StopSignal, run
 from triage.model.case import Case
 from triage.model.content import file_sha256
@@ -49,7 +49,7 @@ class OnnxImporters:
             packages: Installs what importers need and returns its folder; None if it is installed next to this program.
         """
         self._importer, self._others, self._stop, self._provide = importer, others, stop, packages
-        self._running: dict[Path | None, ToolchainPython] = {}
+        self._running: dict[Path | None, AnsweringProcess] = {}
         self._broken: set[Path | None] = set()  # None: the one next to this program
         self._identities: dict[Path, str] = {}
         self._lock = threading.Lock()
@@ -109,7 +109,7 @@ class OnnxImporters:
         request = json.dumps([str(case.input.path), str(target)]).encode()
         with self._lock:
             python = self._running.pop(root, None)
-            python = python or ToolchainPython("import", self._importer.module, self._path(root), self._stop)
+            python = python or toolchain_python("import", self._importer.module, self._path(root), self._stop)
             self._running[root] = python  # the last one used is the last one to end
             while len(self._running) > _PROCESSES:
                 self._running.pop(next(iter(self._running))).close()

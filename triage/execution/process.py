@@ -1,4 +1,4 @@
-"""Run programs under limits of time, memory and output, and talk to workers. `containment` starts and ends them."""
+"""Run programs under limits of time, memory and output. `containment` starts and ends them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from triage.execution.containment import NULL, PIPE, Contained, fix_addresses
-from triage.execution.disk import DiskUse
 from triage.execution.environment import Purpose, environment
-from triage.execution.streams import Capture, Log
 from triage.model.errors import Interrupted
 from triage.model.execution import UNLIMITED, Captured, Ending, Execution, Limits
 
@@ -29,6 +27,8 @@ _STOP_GRACE = 0.5  # the same when the user waits for the program to end
 _DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process has ended
 _MAX_STRETCH = 4.0  # a time limit that leaves out waiting for a core is extended to at most this many times itself
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
+_BLOCK = 4096  # bytes that each file of a run counts at least
+_SHARE = 20  # the time between two measurements of a folder is at least so many times the duration of one
 _EMPTY: Mapping[str, str | None] = {}
 
 T = TypeVar("T")
@@ -73,6 +73,62 @@ def within(seconds: float, stop: StopSignal, action: Callable[[], T]) -> T:
         if time.monotonic() > end:
             raise TimeoutError(f"no answer within {seconds:g} s")
     return answer.result()
+
+
+class Capture:
+    """Keeps the first and the last bytes of a stream and counts the rest."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self._room, self._limit = first, last
+        self._head, self._tail = bytearray(), bytearray()
+        self.dropped = 0
+
+    def write(self, data: bytes) -> bytes:
+        """Take the next bytes of the stream; return those of them that belong to the first ones."""
+        first = data[: self._room]
+        self._head += first
+        self._room -= len(first)
+        self._tail += data[len(first) :]
+        if len(self._tail) > 2 * self._limit:  # seldom, so that many small writes take linear time
+            self.tail()
+        return first
+
+    def tail(self) -> bytes:
+        """Return the last bytes, without those that are among the first."""
+        surplus = max(0, len(self._tail) - self._limit)
+        del self._tail[:surplus]
+        self.dropped += surplus
+        return bytes(self._tail)
+
+    def captured(self) -> Captured:
+        """Return what was kept as text, with invalid characters replaced."""
+        parts = bytes(self._head), self.tail()
+        texts = parts if self.dropped else (b"".join(parts), b"")
+        head, tail = (text.decode("utf-8", "replace") for text in texts)
+        return Captured(head, tail, self.dropped)
+
+
+class Log:
+    """A file that keeps the first MiB and the last 3 MiB of what is written to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sink = path.open("wb", buffering=0)
+        self._kept = Capture(1 << 20, 3 << 20)
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        tail = self._kept.tail()
+        if self._kept.dropped:
+            self._sink.write(f"\n... {self._kept.dropped} bytes left out ...\n".encode())
+        self._sink.write(tail)
+        self._sink.close()
+
+    def write(self, data: bytes) -> None:
+        """Append; drop from the middle when the log grows too large."""
+        self._sink.write(self._kept.write(data))
 
 
 def run(
@@ -124,52 +180,6 @@ def capture(
     return _Run(tuple(argv), limits, Path(), environment(purpose, env), None).execute()
 
 
-class Worker:
-    """A process that answers one request after another.
-
-    A request and an answer are each sent as their length, in 8 hexadecimal digits, and their bytes.
-    """
-
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start the process. env: variables in addition to `Purpose.COMPILE`. OSError when it cannot be started."""
-        environ = environment(Purpose.COMPILE, env)
-        self._contained = Contained(argv, stdin=PIPE, stdout=PIPE, stderr=NULL, env=environ)
-        self._process = self._contained.process
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def ask(self, request: bytes, timeout: float, stop: StopSignal) -> bytes | None:
-        """Return the answer; None when the worker ended, or gave none within `timeout` seconds. Close it in both cases.
-
-        Raises Interrupted when `stop` is set.
-        """
-        with suppress(OSError, ValueError):  # it has ended, is silent, or something else writes to its standard output
-            return within(timeout, stop, lambda: self._exchange(request))
-        return None
-
-    def _exchange(self, request: bytes) -> bytes | None:
-        source, sink = self._process.stdout, self._process.stdin
-        assert source
-        assert sink
-        sink.write(f"{len(request):08x}".encode() + request)
-        sink.flush()
-        length = int(source.read(8), 16)
-        data = source.read(length)
-        return data if len(data) == length else None
-
-    def close(self) -> None:
-        """Kill the process and what it started."""
-        if self._process.returncode is None:
-            self._contained.reap()
-            for pipe in (self._process.stdin, self._process.stdout):
-                with suppress(OSError, ValueError):
-                    pipe.close()  # type: ignore[union-attr]
-
-
 @dataclass
 class _Run:
     """The state of one run: clock, and what was read and measured."""
@@ -180,6 +190,7 @@ class _Run:
     env: Mapping[str, str]
     stop: StopSignal | None
     stdout_to: Path | None = None
+    """A file in `cwd`."""
     on_stdout: Sink | None = None
     on_stderr: Sink | None = None
     on_tick: Callable[[], None] | None = None
@@ -189,11 +200,15 @@ class _Run:
     """Bytes."""
     waited: float = 0.0
     """Seconds of the time limit without a core."""
+    disk_free: int | None = None
+    """The least number of bytes that was free."""
     interruptions: int = field(default_factory=lambda: _interruptions)
 
     def execute(self) -> Execution:
         randomised = not fix_addresses()
-        self.disk = DiskUse(self.cwd, self.stdout_to, self.limits.output)
+        self.most_used, self.next_measurement = UNLIMITED, 0.0
+        if self.limits.output != UNLIMITED:
+            self.most_used = _used(self.cwd, self.limits.output) + self.limits.output  # what is there before does not count
         half = max(1, self.limits.kept // 2)
         stdout, stderr = Capture(half, half), Capture(half, half)
         self.started = time.monotonic()
@@ -219,15 +234,14 @@ class _Run:
             while selector.get_map() and time.monotonic() < give_up:
                 _read(selector, _TICK)
         by_signal = -code if code < 0 else None
-        self.disk.note_free()
+        self._note_free()
         is_too_large = signal.SIGXFSZ in (by_signal, code - 128)  # a file; a shell makes the signal an exit code
-        if self.ending is None and self.limits.output != UNLIMITED and (is_too_large or self.disk.is_exceeded(at_end=True)):
+        if self.ending is None and self.limits.output != UNLIMITED and (is_too_large or self._has_written_too_much()):
             self.ending = Ending.OVER_OUTPUT
-        peak_mb = self.peak / (1 << 20)
         # Between fork and exec the pages of this program count as the child's. A figure below this program's own peak
         # therefore does not describe the child: use the largest sample instead.
         if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
-            peak_mb = max(peak_mb, usage.ru_maxrss / 1024)
+            self.peak = max(self.peak, usage.ru_maxrss << 10)
         return Execution(
             argv=self.argv,
             ending=self.ending or (Ending.SIGNALLED if by_signal else Ending.EXITED),
@@ -235,11 +249,11 @@ class _Run:
             signal=by_signal,
             seconds=round(time.monotonic() - self.started, 4),
             cpu_seconds=round(usage.ru_utime + usage.ru_stime, 4),
-            peak_rss_mb=round(peak_mb, 1),
+            peak_rss_mb=round(self.peak / (1 << 20), 1),
             stdout=stdout.captured(),
             stderr=stderr.captured(),
             randomised=randomised,
-            disk_free=self.disk.least_free,
+            disk_free=self.disk_free,
             waited=round(self.waited, 4),
         )
 
@@ -269,7 +283,7 @@ class _Run:
             return
         rss = 0 if self.limits.memory == UNLIMITED else self.contained.resident()
         self.peak = max(self.peak, rss)
-        self.disk.note_free()
+        self._note_free()
         elapsed, limit = time.monotonic() - self.started, self.limits.timeout
         if rss > self.limits.memory:
             self.ending = Ending.OVER_MEMORY
@@ -277,10 +291,43 @@ class _Run:
             used = elapsed - _seconds_without_core(self.contained.leader)
             if not self.limits.without_waiting or used > limit or elapsed > _MAX_STRETCH * limit:
                 self.ending, self.waited = Ending.TIMED_OUT, max(0.0, limit - used)
-        elif self.disk.is_exceeded():
+        elif time.monotonic() >= self.next_measurement and self._has_written_too_much():
             self.ending = Ending.OVER_OUTPUT
         if self.ending:
             self.contained.end(_GRACE)
+
+    def _has_written_too_much(self) -> bool:
+        """Measure the folder. One of many files, which takes long, is measured seldom until the run ends."""
+        started = time.monotonic()
+        is_too_much = self.most_used != UNLIMITED and _used(self.cwd, self.most_used) >= self.most_used
+        self.next_measurement = time.monotonic() + _SHARE * (time.monotonic() - started)
+        return is_too_much
+
+    def _note_free(self) -> None:
+        """Note the free space of the disk; none where no file can be created."""
+        with suppress(OSError):
+            state = os.statvfs(self.cwd)
+            free = 0 if state.f_files and not state.f_favail else state.f_bavail * state.f_frsize
+            self.disk_free = free if self.disk_free is None else min(free, self.disk_free)
+
+
+def _used(folder: Path, enough: int) -> int:
+    """Return the bytes of all files below a folder, or the first sum above `enough`. Links are not followed.
+
+    A sparse file counts with its length, and every entry as at least a block, so that the number of files is limited too.
+    """
+    total, folders = 0, [os.fspath(folder)]
+    for path in folders:
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                if total > enough:
+                    return total
+                with suppress(OSError):  # removed meanwhile
+                    state = entry.stat(follow_symlinks=False)
+                    total += max(state.st_size, state.st_blocks * 512, _BLOCK)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+    return total
 
 
 def _read(selector: selectors.BaseSelector, timeout: float) -> None:

@@ -1,6 +1,6 @@
 """Work with the Python modules of one toolchain, in a process of its own; imports nothing of triage.
 
-`check PACKAGE` and `import MODULE` answer requests of a `ToolchainPython`: check MLIR, import models. An answer begins with
+`check PACKAGE` and `import MODULE` answer requests of a `toolchain_python`: check MLIR, import models. An answer begins with
 `+`, or with `-` for an error. `compute MODEL FOLDER INPUT...` runs a model with onnxruntime and writes `0.npy` and so on.
 """
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from triage.execution.environment import Purpose
-from triage.execution.process import StopSignal, run_logged
-from triage.execution.streams import Log
+from triage.execution.process import Log, StopSignal, run_logged
 from triage.git_history.repository import GitRefused, Repository
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending

@@ -24,8 +24,7 @@ from typing import IO
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
 from triage.execution.environment import Purpose
-from triage.execution.process import run_logged
-from triage.execution.streams import Log
+from triage.execution.process import Log, run_logged
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree

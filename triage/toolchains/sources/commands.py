@@ -19,8 +19,7 @@ from stat import S_ISREG
 from pydantic import Field
 
 from triage.execution.environment import Purpose
-from triage.execution.process import run_logged
-from triage.execution.streams import Log
+from triage.execution.process import Log, run_logged
 from triage.git_history import Repository, Timeline
 from triage.git_history.checkout import Checkout
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
