@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from triage.compilers.values import differences, identity_of, read_value, split_value, zero_of
+from triage.compilers.values import identity_of, read_value, split_value, zero_of
+from triage.execution.run_task import differences
 
 
 @pytest.mark.parametrize("text", ["", "4 5", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])
@@ -55,6 +56,9 @@ def test_differences_are_counted(tmp_path: Path) -> None:
     assert numbers["max_rel_error"] == 0.25
     assert differences(got, want, {"f32": 0.6})["mismatches"] == 2
     assert differences("3xf32=1", want, {}) == {}
+    assert differences("2xf32=1 inf", "2xf32=inf inf", {})["mismatches"] == 1
+    assert differences(want, want, {}, (0.1, 0.1, False))["mismatches"] == 1, "NaN is not NaN where the suite says so"
+    assert differences("2xi32=100 5", "2xi32=101 5", {}, (0.1, 0.0, True))["mismatches"] == 0
 
 
 def test_arguments_of_known_size_only_are_zeros() -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.execution.test_process import ECHO, processes_with, wait_until
 from triage.execution.environment import Purpose
 from triage.execution.mlir_tools import AnsweringProcess
-from triage.execution.process import Log, run, run_logged
+from triage.execution.process import Log, run, unlimited
 from triage.model.execution import Ending, Limits
 
 # Starts a process as a daemon does: in a session of its own, without its parent, and here with an empty environment. The
@@ -98,7 +98,7 @@ def test_other_children_of_this_program_are_left_alone(tmp_path: Path, mark: str
 
 def test_a_build_and_an_answering_process_leave_no_daemon(tmp_path: Path, mark: str) -> None:
     with Log(tmp_path / "log") as log:
-        run_logged(starting(STAYS, mark), log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event())
+        run(starting(STAYS, mark), unlimited(), tmp_path, purpose=Purpose.BUILD, log=log)
     assert not processes_with(mark)
     with closing(AnsweringProcess(starting(STAYS, mark, ECHO), {}, threading.Event())) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"

@@ -20,8 +20,8 @@ from triage.compilers.iree.passes import IreeIr
 from triage.compilers.iree.runner import IreeRunner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
+from triage.execution.files import Scratch
 from triage.execution.make import Capacity
-from triage.execution.scratch import Scratch
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, Untestable
@@ -192,7 +192,9 @@ def test_results_that_depend_on_unwritten_memory_are_remembered(lab: Laboratory)
     lab.plan(COMPILES)
     case = replace(lab.case(), run=RunSpec())
     for engine in (lab.engine, engine_in(lab.folder)):
-        answer = engine.planner.reference_results(case, lab.toolchain, Reference("1.0.0"), folder=lab.folder / "kept")
+        answer = engine.planner.reference_results(
+            case, lab.toolchain, Reference("1.0.0"), lab.folder / "kept", lambda _: None, None
+        )
         assert isinstance(answer, Untestable)
         assert "memory" in answer.reason
     assert len(lab.runs) == 1

@@ -9,8 +9,7 @@ from tests.execution.damage import do, each_damage
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
-from triage.execution.inputs import Inputs
-from triage.execution.onnx_models import OnnxImporters
+from triage.execution.inputs import Inputs, OnnxImporters
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Limits
 

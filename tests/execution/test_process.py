@@ -20,7 +20,7 @@ from triage.classify import packaged_rules
 from triage.execution.environment import Purpose
 from triage.execution.judge import judge
 from triage.execution.mlir_tools import AnsweringProcess
-from triage.execution.process import Capture, Log, run, run_logged
+from triage.execution.process import Capture, Log, run, unlimited
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, Untestable
@@ -99,7 +99,7 @@ def test_a_missing_program_is_not_started(tmp_path: Path) -> None:
 def test_a_logged_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
         command = ["sh", "-c", "sleep 50 & echo first; echo last"]
-        execution = run_logged(command, log, tmp_path, purpose=Purpose.BUILD, stop=threading.Event(), timeout=20)
+        execution = run(command, unlimited(20), tmp_path, purpose=Purpose.BUILD, log=log)
     assert (execution.status, execution.stdout.last_line) == (0, "last")
     assert (tmp_path / "log").read_text() == "first\nlast\n"
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Triage
 from tests.execution.cluster_lab import RECIPE
 from tests.programs import write_program
-from triage.execution.scratch import Scratch
+from triage.execution.files import Scratch
 from triage.toolchains.home import remove_tree
 
 DEEP = """#!/bin/sh
@@ -56,7 +56,7 @@ def test_what_cannot_be_removed_is_set_aside_and_named(home: Path, monkeypatch: 
     warnings: list[str] = []
     scratch = Scratch(home / "scratch", warnings.append)
     with monkeypatch.context() as patch:
-        patch.setattr("triage.execution.scratch.remove_tree", lambda _: False)
+        patch.setattr("triage.execution.files.remove_tree", lambda _: False)
         with scratch.folder() as folder:
             (folder / "file").touch()
     [aside] = (home / "scratch").iterdir()

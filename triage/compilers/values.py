@@ -168,6 +168,11 @@ def read_value(text: str) -> Array | None:
         return None
 
 
+def element_type(text: str, array: Array) -> str:
+    """The element type of a value that was read, such as `f32`; empty for whole numbers in a file."""
+    return split_value(text).element or (_NAMES.get(array.dtype.str[1:], "") if array.dtype.kind == "f" else "")
+
+
 def element_of(text: str) -> str | None:
     """The element type that `value_text` and `value_bytes` need to write a value of the same type; None for numpy's own."""
     value = split_value(text)
@@ -247,59 +252,3 @@ def _widened(array: Array) -> Array:
     import numpy as np
 
     return (array.astype("<u4") << 16).view("<f4").reshape(array.shape).astype(np.float32)
-
-
-def differences(actual: str, expected: str, tolerances: Mapping[str, float]) -> dict[str, float]:
-    """How two results differ: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`, `max_rel_error`, and the index of the
-    first mismatch as `element`.
-
-    `nan` and `inf` count the elements that have become so. Results that cannot be read, or have different shapes, have no
-    numbers. tolerances: by element type, those that differ from the defaults.
-    """
-    import numpy as np
-
-    read, wanted = read_value(actual), read_value(expected)
-    if read is None or wanted is None or read.shape != wanted.shape:
-        return {}
-    element = split_value(expected).element or (_NAMES.get(wanted.dtype.str[1:], "") if wanted.dtype.kind == "f" else "")
-    with np.errstate(all="ignore"):
-        got, want = read.astype(np.float64, copy=False), wanted.astype(np.float64, copy=False)
-        same = (got == want) | (np.isnan(got) & np.isnan(want))
-        error = np.where(same, 0.0, np.abs(got - want))
-        known = {**TOLERANCES, **tolerances}
-        accepted = known.get(element, 0.0) + (known["relative"] * np.abs(want) if element in known else 0.0)
-        wrong = ~same & ~(error <= accepted)
-        finite = error[np.isfinite(error)]
-        relative = (error / np.abs(want))[np.isfinite(error) & np.isfinite(want) & (want != 0)]
-    first = {"element": float(np.flatnonzero(wrong)[0])} if wrong.any() else {}
-    return {
-        **first,
-        "elements": float(got.size),
-        "mismatches": float(np.count_nonzero(wrong)),
-        "nan": float(np.count_nonzero(np.isnan(got) & ~np.isnan(want))),
-        "inf": float(np.count_nonzero(np.isinf(got) & ~np.isinf(want))),
-        "max_abs_error": float(finite.max(initial=0.0)),
-        "max_rel_error": float(relative.max(initial=0.0)),
-    }
-
-
-def first_difference(actual: str, expected: str, closeness: tuple[float, float, bool]) -> str | None:
-    """Say where two results differ first, unless all elements are close. ValueError when one cannot be read.
-
-    closeness: see `RunSpec`.
-    """
-    import numpy as np
-
-    got, want = read_value(actual), read_value(expected)
-    if got is None or want is None:
-        raise ValueError(f"{expected if want is None else actual} cannot be read")
-    if got.shape != want.shape:
-        sizes = ["x".join(map(str, array.shape)) for array in (got, want)]
-        return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
-    relative, absolute, equal_nan = closeness
-    wrong = np.flatnonzero(~np.isclose(got, want, rtol=relative, atol=absolute, equal_nan=equal_nan))
-    if not wrong.size:
-        return None
-    index = int(wrong[0])
-    shown = [f"{array.reshape(-1)[index]:g}" for array in (got, want)]
-    return f"element at index {index} ({shown[0]}) does not match the expected ({shown[1]})"

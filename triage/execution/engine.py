@@ -18,13 +18,12 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import Families, onnx_family
 from triage.execution.cache import ResultCache
-from triage.execution.inputs import Inputs
+from triage.execution.files import Scratch
+from triage.execution.inputs import Inputs, OnnxImporters
 from triage.execution.judge import MetricThreshold
 from triage.execution.make import Capacity, Maker, state_of
-from triage.execution.onnx_models import OnnxImporters
-from triage.execution.plan import Planner, reason_of
+from triage.execution.plan import Planner, without_task
 from triage.execution.process import StopSignal
-from triage.execution.scratch import Scratch
 from triage.execution.task import Naming, ProbeJob, Task, unmade
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
@@ -137,7 +136,7 @@ class Engine:
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
-            return reason_of(task)
+            return without_task(task.outcome)
         return self.maker.compile(replace(task, invocation=alter(task.invocation)), on_stderr=on_stderr, on_output=on_output)
 
     def resource_metrics(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
@@ -194,7 +193,7 @@ class Engine:
                 yield f"# {job.case.name} on {job.ref.revision.name}: {error}"
                 continue
             if isinstance(task, Probe):
-                yield f"# {job.case.name} on {task.revision.name}: {reason_of(task).reason}"
+                yield f"# {job.case.name} on {task.revision.name}: {without_task(task.outcome).reason}"
             else:
                 variables = [f"{name}={value}" for name, value in task.env.items() if value is not None]
                 yield shlex.join([*variables, *task.argv(Path(os.devnull))])

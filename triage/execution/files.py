@@ -1,21 +1,77 @@
-"""Keep files that are made once for each content: each gets its place in one step, and a checksum next to it."""
+"""The folders in which processes work, and files that are made once for each content, with a checksum next to each."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from tempfile import mkdtemp
 
 from triage.model.content import file_sha256
-from triage.toolchains.home import disk_errors, temporary_folder, write_whole
+from triage.toolchains.home import disk_errors, remove_tree, temporary_folder, write_whole
 
-T = TypeVar("T")
+LEFT = "left-"  # how the name of a folder begins that could not be removed
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
+
+
+class Scratch:
+    """A folder of folders that exist while a process works in them. Each is locked by its process: other containers that share
+    the folder see locks, and no processes.
+    """
+
+    def __init__(self, root: Path, warn: Callable[[str], None] = lambda _: None) -> None:
+        """Create the folder, and remove what killed processes left in it. `warn` receives what could not be removed."""
+        self._root, self._warn = root, warn
+        with disk_errors("make room for compiles"):
+            root.mkdir(parents=True, exist_ok=True)
+            for folder in root.iterdir():
+                if not folder.name.startswith(LEFT):
+                    self._remove_unlocked(folder)
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Make a new folder and remove it afterwards."""
+        with disk_errors("make room for a compile"):
+            folder, lock = self._locked_folder()
+        try:
+            yield folder
+        finally:
+            self._remove(folder)
+            os.close(lock)
+
+    def _remove(self, folder: Path) -> None:
+        """Remove a folder. One that cannot be removed gets a name that no later command tries again."""
+        if not remove_tree(folder):
+            aside = folder.with_name(f"{LEFT}{folder.name}")
+            with suppress(OSError):
+                folder.rename(aside)
+            self._warn(f"a compile left files that cannot be removed in {aside if aside.exists() else folder}")
+
+    def _remove_unlocked(self, folder: Path) -> None:
+        with suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._remove(folder)
+            finally:
+                os.close(lock)
+
+    def _locked_folder(self) -> tuple[Path, int]:
+        while True:
+            folder = Path(mkdtemp(dir=self._root))
+            with suppress(FileNotFoundError):  # another process removed it before it was locked
+                lock = os.open(folder, os.O_RDONLY)
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(lock, fcntl.LOCK_SH)
+                if folder.is_dir():
+                    return folder, lock
+                os.close(lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +88,18 @@ class KeptFiles:
 
     _locks: defaultdict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
 
-    def get(self, target: Path, make: Callable[[Path], Path | T], *, fresh: bool = False) -> Prepared | T:
-        """Return what is kept at `target`, made if need be.
+    def get(self, target: Path, make: Callable[[Path], Path], *, fresh: bool = False) -> Prepared:
+        """Return the file or folder at `target`. If need be, or if `fresh`, make it.
 
-        make: gets an empty folder; returns the file or folder that it made there, or why it cannot; fresh: make it again.
+        `make` gets an empty folder and returns what it made there; what it raises is raised here.
         """
         with self._locks[str(target)]:
-            if not fresh and (digest := verified(target)) is not None:
+            if not fresh and (digest := _verified(target)) is not None:
                 return Prepared(target, digest)
             with disk_errors("keep a file"):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with temporary_folder(target.parent, prefix=".making-") as scratch:
-                    made = make(scratch)
-                    return Prepared(target, _keep(made, target)) if isinstance(made, Path) else made
-
-
-def verified(target: Path) -> str | None:
-    """Return the digest of a kept file or folder, if it is there and intact."""
-    try:
-        digest = _digest(target)
-        return digest if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode() else None
-    except OSError:
-        return None
+                    return Prepared(target, _keep(make(scratch), target))
 
 
 def digest_of(file: Path, *, is_kept: bool) -> str:
@@ -61,11 +107,20 @@ def digest_of(file: Path, *, is_kept: bool) -> str:
     return file.with_suffix(_CHECKSUM).read_text("ascii").strip() if is_kept else file_sha256(file)
 
 
+def _verified(target: Path) -> str | None:
+    """Return the digest of a kept file or folder, if it is there and intact."""
+    with suppress(OSError):
+        digest = _digest(target)
+        if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode():
+            return digest
+    return None
+
+
 def _keep(made: Path, target: Path) -> str:
     digest = _digest(made)
     write_whole(target.with_suffix(_CHECKSUM), f"{digest}\n")
     if made.is_dir():
-        if verified(target) is not None:  # another process was faster
+        if _verified(target) is not None:  # another process was faster
             return digest
         with suppress(FileNotFoundError):
             target.rename(made.with_name("damaged"))

@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from triage.compilers.base import ModelImporter
 from triage.execution.cache import Record, ResultCache
 from triage.execution.environment import settings
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.judge import judge_import, machine_problem, rules_of
-from triage.execution.onnx_models import OnnxImporters, is_broken, version_of
+from triage.execution.mlir_tools import AnsweringProcess, toolchain_python
 from triage.execution.process import run
 from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Ending
+from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Failed, Untestable
 from triage.model.revision import Toolchain
 
 Download = Callable[[str, Path], None]  # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
 
+_PROCESSES = 2  # that import models, at most: for the two toolchains of a comparison
+_PATIENCE = 20.0  # seconds for a model, and to start; what takes longer is imported under the limits of its case
+_LARGEST = 16 << 20  # bytes of a model that such a process imports; others get a process with limits of their own
+_IMPORTED = Execution((), Ending.EXITED, 0, None, 0.0, 0.0, 0.0, Captured(), Captured())
+# The importer's own OnnxImportError is about the model.
+_IS_MISSING = re.compile(r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE)
 
-@dataclass(frozen=True, slots=True)
-class FailedImport:
-    """A model that cannot be imported."""
 
-    outcome: Failed
-    cached: bool = False
+class NoTask(Exception):
+    """There is nothing to compile or to run: `outcome` says why."""
+
+    def __init__(self, outcome: Untestable | Failed, *, cached: bool = False) -> None:
+        super().__init__(outcome.reason)
+        self.outcome, self.cached = outcome, cached
+
+
+def no_recipe(reason: str) -> NoTask:
+    """Return the error for a mistake of the recipe."""
+    return NoTask(Untestable(Cause.RECIPE, reason))
 
 
 class Inputs:
@@ -42,66 +59,67 @@ class Inputs:
     def __init__(
         self, folder: Path, cache: ResultCache, stop: threading.Event, *, fresh: bool, onnx: OnnxImporters, download: Download
     ) -> None:
-        """Prepare nothing yet.
-
-        fresh: prepare every input again, once; onnx: imports ONNX models; cache: where failed imports are recorded; download:
-        obtains a file of a suite.
-        """
+        """Prepare nothing yet. If `fresh`, every input is prepared again, once. `cache` keeps failed imports."""
         self._folder, self._cache, self._stop, self._fresh = folder, cache, stop, fresh
         self._onnx, self._download, self._kept = onnx, download, KeptFiles()
-        self._prepared: dict[str, Prepared | Untestable | FailedImport] = {}
+        self._prepared: dict[str, Prepared | NoTask] = {}
         self._unreachable: dict[str, str] = {}  # host -> reason, so that a suite waits for a dead host once
 
     def close(self) -> None:
         """End what imports models."""
         self._onnx.close()
 
-    def prepare(
-        self, case: Case, toolchain: Toolchain | None = None, importer: Path | None = None
-    ) -> Prepared | Untestable | FailedImport:
-        """Return the file for a case, or why there is none.
+    def prepare(self, case: Case, toolchain: Toolchain | None = None, importer: Path | None = None) -> Prepared:
+        """Return the file for a case. `toolchain` imports an ONNX model, with the Python modules in the folder `importer`.
 
-        toolchain: imports an ONNX model; importer: its folder of Python modules, if it has one.
+        Raises NoTask if there is no such file.
         """
-        if (problem := self.obtain(case.artifacts)) is not None:
-            return problem
+        self.obtain(case.artifacts)
+        own = f"{toolchain.identity if toolchain else ''}\0{case.rules}" if case.input.kind is InputKind.ONNX else ""
+        memo = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{own}"
+        if (known := self._prepared.get(memo)) is None:
+            try:
+                known = self._made(case, toolchain, importer)
+            except NoTask as error:
+                known = error
+            except OSError as error:
+                known = no_recipe(f"{case.input.path}: {error.strerror}")
+            known = self._prepared.setdefault(memo, known)
+        if isinstance(known, NoTask):
+            raise NoTask(known.outcome, cached=known.cached)
+        return known
+
+    def _made(self, case: Case, toolchain: Toolchain | None, importer: Path | None) -> Prepared:
         source, kind = case.input.path, case.input.kind
-        identity = f"{toolchain.identity if toolchain else ''}\0{case.rules}" if kind is InputKind.ONNX else ""
-        memo = f"{source}\0{case.input.args}\0{settings(dict(case.env))}\0{identity}"
-        try:
-            if memo in self._prepared:
-                return self._prepared[memo]
-            if kind not in (InputKind.ONNX, InputKind.GENERATOR):
-                prepared: Prepared | Untestable | FailedImport = Prepared(source, file_sha256(source))
-            else:
-                key = self._key(case)
-                if kind is InputKind.ONNX:
-                    root = toolchain.identity if toolchain else ""
-                    key = sha256(f"{key}\0{root}\0{self._onnx.identity(importer)}".encode()).hexdigest()
+        content = sha256(f"{kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
+        content.update("".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode("utf-8", "surrogateescape"))
+        make: Callable[[Path], Path]
+        if kind is InputKind.GENERATOR:
+            for path in _modules(source):
+                content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
+            make = partial(self._generated, case)
+        elif kind is InputKind.ONNX:
+            root = toolchain.identity if toolchain else ""
+            parts = (*self._onnx.versions(), file_sha256(source), root, self._onnx.identity(importer))
+            content.update("\0".join(parts).encode())
+            make = partial(self._imported, case, content.hexdigest(), importer, toolchain.revision.name if toolchain else "")
+        else:
+            return Prepared(source, file_sha256(source))
+        return self._kept.get(self._folder / f"{content.hexdigest()}.mlir", make, fresh=self._fresh)
 
-                def make(scratch: Path) -> Path | Untestable | FailedImport:
-                    if kind is InputKind.GENERATOR:
-                        return self._generated(case, scratch / "made.mlir")
-                    return self._imported(case, key, importer, toolchain.revision.name if toolchain else "", scratch)
-
-                prepared = self._kept.get(self._folder / f"{key}.mlir", make, fresh=self._fresh)
-        except OSError as error:
-            prepared = Untestable(Cause.RECIPE, f"{source}: {error.strerror}")
-        return self._prepared.setdefault(memo, prepared)
-
-    def _generated(self, case: Case, target: Path) -> Path | Untestable:
+    def _generated(self, case: Case, scratch: Path) -> Path:
+        target = scratch / "made.mlir"
         words = [word for name, value in case.input.args for word in (f"--{name}", value)]
         # The same program prints the same input.
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
         argv = [sys.executable, str(case.input.path), *words]
-        execution = run(argv, case.limits, target.parent, env=env, stdout_to=target, stop=self._stop)
+        execution = run(argv, case.limits, scratch, env=env, stdout_to=target, stop=self._stop)
         if execution.ok and target.is_file() and target.stat().st_size:
             return target
         machine = machine_problem(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
-            return machine
-        limits, words_of_error = case.limits, execution.stderr.last_line[:300]
-        last = f": {words_of_error}" if words_of_error else ""
+            raise NoTask(machine)
+        limits, last = case.limits, f": {execution.stderr.last_line[:300]}".removesuffix(": ")
         endings = {
             Ending.TIMED_OUT: f"did not end within {limits.timeout:g} s",
             Ending.OVER_MEMORY: f"used more than {limits.memory >> 20} MiB",
@@ -110,55 +128,34 @@ class Inputs:
             Ending.NOT_STARTED: f"could not be started{last}",
             Ending.EXITED: f"failed with exit status {execution.exit_code}{last}" if execution.exit_code else "printed nothing",
         }
-        return Untestable(Cause.RECIPE, f"the generator {case.input.path.name} {endings[execution.ending]}")
+        raise no_recipe(f"the generator {case.input.path.name} {endings[execution.ending]}")
 
-    def _imported(
-        self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path
-    ) -> Path | Untestable | FailedImport:
+    def _imported(self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path) -> Path:
         target = scratch / "made.mlir"
         if known := self._cache.find(key):
-            return FailedImport(judge_import(known.execution, rules_of(case)), cached=True)
+            raise NoTask(judge_import(known.execution, rules_of(case)), cached=True)
         execution = self._onnx.run(case, importer, target)
         if execution.ok and target.is_file() and target.stat().st_size:
             return target
         if machine := machine_problem(execution):
-            return machine
-        if is_broken(execution):
-            return Untestable(Cause.RECIPE, f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
+            raise NoTask(machine)
+        if _is_broken(execution):
+            raise no_recipe(f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
         self._cache.add(Record(key, case.name, toolchain, portable))
-        return FailedImport(judge_import(execution, rules_of(case)))
+        raise NoTask(judge_import(execution, rules_of(case)))
 
-    def _key(self, case: Case) -> str:
-        """Return the content key of what a generator or importer writes.
-
-        It covers the code, including neighbouring modules that the generator may import, the arguments, and the versions
-        of what runs it.
-        """
-        content = sha256(f"{case.input.kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
-        content.update("".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode("utf-8", "surrogateescape"))
-        if case.input.kind is InputKind.ONNX:
-            content.update("\0".join((*map(version_of, self._onnx.packages), file_sha256(case.input.path))).encode())
-            return content.hexdigest()
-        for path in _modules(case.input.path):
-            content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
-        return content.hexdigest()
-
-    def obtain(self, artifacts: Iterable[Artifact]) -> Untestable | None:
-        """Download or generate the missing files of a suite; return why the first one cannot be obtained."""
+    def obtain(self, artifacts: Iterable[Artifact]) -> None:
+        """Download or generate the missing files of a suite. Raises NoTask for the first one that cannot be obtained."""
         for artifact in artifacts:
-            if artifact.path.is_file():  # its digest, which takes long, is not verified
-                continue
-            obtained = self._kept.get(artifact.path, partial(self._obtained, artifact))
-            if isinstance(obtained, Untestable):
-                return obtained
-        return None
+            if not artifact.path.is_file():  # its digest, which takes long, is not verified
+                self._kept.get(artifact.path, partial(self._obtained, artifact))
 
-    def _obtained(self, artifact: Artifact, scratch: Path) -> Path | Untestable:
+    def _obtained(self, artifact: Artifact, scratch: Path) -> Path:
         target, source = scratch / artifact.path.name, artifact.source
         host = urlsplit(source).netloc if isinstance(source, str) else ""
         if host in self._unreachable:
-            return Untestable(Cause.ENVIRONMENT, f"{source}: {self._unreachable[host]}")
+            raise NoTask(Untestable(Cause.ENVIRONMENT, f"{source}: {self._unreachable[host]}"))
         try:
             if isinstance(source, str):
                 self._download(source, target)
@@ -167,9 +164,9 @@ class Inputs:
         except EnvironmentFailure as error:
             if host and not isinstance(error, Unobtainable):  # the host does not answer
                 self._unreachable[host] = str(error)
-            return Untestable(Cause.ENVIRONMENT, f"{source}: {error}")
+            raise NoTask(Untestable(Cause.ENVIRONMENT, f"{source}: {error}")) from None
         except ValueError as error:
-            return Untestable(Cause.RECIPE, str(error))
+            raise no_recipe(str(error)) from None
         return target
 
 
@@ -180,3 +177,101 @@ def _modules(script: Path) -> Iterator[Path]:
         names = sorted(entry.name for entry in entries if entry.name.endswith(".py") and entry.name != script.name)
     text = script.read_text("utf-8", "replace")
     yield from (script.parent / name for name in names if name.removesuffix(".py") in text)
+
+
+class OnnxImporters:
+    """The importers of all toolchains. Safe for several threads."""
+
+    def __init__(
+        self,
+        importer: ModelImporter,
+        others: Callable[[], Sequence[Path]],
+        stop: threading.Event,
+        packages: Callable[[], Path | None],
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            importer: The importer's module and the packages that it needs.
+            others: Where to look for an importer when that of a toolchain does not run, best first.
+            stop: Ends imports.
+            packages: Installs what importers need and returns its folder; None if it is installed next to this program.
+        """
+        self._importer, self._others, self._stop, self._provide = importer, others, stop, packages
+        self._running: dict[Path | None, AnsweringProcess] = {}
+        self._broken: set[Path | None] = set()  # None: the one next to this program
+        self._identities: dict[Path, str] = {}
+        self._lock = threading.Lock()
+
+    def versions(self) -> list[str]:
+        """Return the versions of the packages that decide the result."""
+        self._provide()
+        return [version_of(package) for package in self._importer.packages]
+
+    def identity(self, root: Path | None) -> str:
+        """Return a text that changes with the importer below `root`."""
+        if root is None:
+            return ""
+        if root not in self._identities:
+            content = sha256()
+            for path in sorted(chain.from_iterable(root.glob(pattern) for pattern in self._importer.files)):
+                content.update(f"{path.name}\0".encode() + path.read_bytes())
+            self._identities[root] = content.hexdigest()
+        return self._identities[root]
+
+    def run(self, case: Case, root: Path | None, target: Path) -> Execution:
+        """Import a case's model with the importer below `root`, else with the first one that runs."""
+        first: Execution | None = None
+        for place in chain([root] if root else [], [None], self._others()):
+            if place in self._broken:
+                continue
+            if self._is_imported(case, place, target):
+                return _IMPORTED
+            execution = self._alone(case, place, target)
+            if not _is_broken(execution):
+                return execution
+            self._broken.add(place)
+            first = first or execution
+        return first or self._alone(case, root, target)
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._lock:
+            while self._running:
+                self._running.popitem()[1].close()
+
+    def _path(self, root: Path | None) -> list[Path]:
+        return [folder for folder in (root, self._provide()) if folder]
+
+    def _alone(self, case: Case, root: Path | None, target: Path) -> Execution:
+        """Import in a process of its own, whose execution has all facts."""
+        argv = [sys.executable, "-m", self._importer.module, str(case.input.path), "-o", str(target)]
+        path = os.pathsep.join(map(str, self._path(root)))
+        env = {**dict(case.env), **({"PYTHONPATH": path} if path else {})}
+        return run(argv, case.limits, target.parent, env=env, stop=self._stop)
+
+    def _is_imported(self, case: Case, root: Path | None, target: Path) -> bool:
+        """Import a small model in a process that imports many, since its start takes longer than an import."""
+        if case.env or case.input.path.stat().st_size > _LARGEST:
+            return False
+        request = json.dumps([str(case.input.path), str(target)]).encode()
+        with self._lock:
+            python = self._running.pop(root, None)
+            python = python or toolchain_python("import", self._importer.module, self._path(root), self._stop)
+            self._running[root] = python  # the last one used is the last one to end
+            while len(self._running) > _PROCESSES:
+                self._running.pop(next(iter(self._running))).close()
+            return python.ask(request, min(case.limits.timeout, _PATIENCE)) == b"+" and target.is_file()
+
+
+def _is_broken(execution: Execution) -> bool:
+    """Return whether the importer does not run here, whatever the model: it, or a package of its version, is not there."""
+    return not execution.ok and _IS_MISSING.search(execution.stderr.text) is not None
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package, or `none`."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"

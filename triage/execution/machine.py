@@ -17,8 +17,8 @@ from triage.compilers.base import Compiler
 from triage.execution.cache import ResultCache, set_aside_files
 from triage.execution.containment import missing_containment
 from triage.execution.environment import Purpose
+from triage.execution.files import LEFT
 from triage.execution.process import capture, memory, run
-from triage.execution.scratch import LEFT
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
 from triage.toolchains.home import home_path, open_home, temporary_folder

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from triage.classify import NO_PASS, PassScanner
 from triage.compilers.invocation import reported_facts
 from triage.execution.cache import Record, ResultCache
 from triage.execution.crash_stack import with_named_stack
+from triage.execution.files import Scratch
 from triage.execution.judge import DISPATCHES, judge, needs_pass, rules_of
 from triage.execution.process import StopSignal, memory, run
 from triage.execution.run_task import RunTask, agreeing_runs
-from triage.execution.scratch import Scratch
 from triage.execution.task import Naming, Task, unmade
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution
@@ -111,9 +111,7 @@ class Maker:
         probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
         is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
-        # One run of a reference does not prove that a program never ends.
-        is_unsure = isinstance(task.run, RunTask) and task.run.kept and records[-1].execution.ending is Ending.TIMED_OUT
-        self.cache.add(*(records[:-1] if is_machine or is_unsure else records))
+        self.cache.add(*(records[:-1] if is_machine else records))
         return probe
 
     def reservation(self, case: Case) -> float:
@@ -131,7 +129,7 @@ class Maker:
 
         def use(module: Path) -> None:
             if isinstance(task.run, RunTask):
-                with self._alone(is_measured=task.run.spec.measured):
+                with self._measuring() if task.run.spec.measured else nullcontext():
                     ran.append(task.run.make(module, either, lambda execution: result_of(execution, task.case)))
             if on_output:
                 on_output(module)
@@ -198,11 +196,10 @@ class Maker:
         return runs[0]
 
     @contextmanager
-    def _alone(self, *, is_measured: bool) -> Iterator[None]:
+    def _measuring(self) -> Iterator[None]:
         with ExitStack() as held:
-            if is_measured:
-                with suppress(OSError):  # a file system without locks
-                    held.enter_context(lock_file(self.measuring, fcntl.LOCK_EX, self.stop))
+            with suppress(OSError):  # a file system without locks
+                held.enter_context(lock_file(self.measuring, fcntl.LOCK_EX, self.stop))
             yield
 
 

@@ -134,50 +134,38 @@ class Log:
 def run(
     argv: Sequence[str],
     limits: Limits,
-    scratch: Path,
-    *,
-    env: Mapping[str, str | None] = _EMPTY,
-    stdout_to: Path | None = None,
-    stop: StopSignal | None = None,
-    on_stderr: Sink | None = None,
-) -> Execution:
-    """Run a program under limits in a scratch folder, which is also its TMPDIR, and wait until all its processes have ended.
-
-    `env` has variables in addition to those for a compiler, see `environment`; the file `stdout_to` receives standard output
-    instead of the execution; `on_stderr` receives all of standard error as it arrives.
-
-    Raises Interrupted when `stop` is set. A program that cannot be started gives an execution that ended as NOT_STARTED.
-    """
-    environ = environment(Purpose.COMPILE, {**env, "TMPDIR": str(scratch)})
-    return _Run(tuple(argv), limits, scratch, environ, stop, stdout_to=stdout_to, on_stderr=on_stderr).execute()
-
-
-def run_logged(
-    argv: Sequence[str],
-    log: Log,
     cwd: Path,
     *,
-    purpose: Purpose,
+    purpose: Purpose = Purpose.COMPILE,
     env: Mapping[str, str | None] = _EMPTY,
-    stop: StopSignal,
-    timeout: float = math.inf,
+    stdout_to: Path | None = None,
+    log: Log | None = None,
+    stop: StopSignal | None = None,
+    on_stderr: Sink | None = None,
     on_tick: Callable[[], None] | None = None,
 ) -> Execution:
-    """Run a build, an installer or a user's script, and write everything that it prints to a log.
+    """Run a program under limits and wait until all its processes have ended.
 
-    `env` has variables in addition to those of the purpose, see `environment`; `timeout` is in wall seconds; `on_tick` is
-    called about 20 times a second while the program runs. Raises Interrupted when `stop` is set.
+    If its output is limited, its folder is its TMPDIR too. `env` has variables in addition to those of its purpose; the file
+    `stdout_to`, which is in `cwd`, receives standard output instead of the execution; `log` receives all that it prints;
+    `on_tick` is called about 20 times a second. Raises Interrupted when `stop` is set. A program that cannot be started gives
+    an execution that ended as NOT_STARTED.
     """
-    limits, environ = Limits(timeout, UNLIMITED, UNLIMITED, kept=128 << 10), environment(purpose, env)
-    return _Run(tuple(argv), limits, cwd, environ, stop, on_stdout=log.write, on_stderr=log.write, on_tick=on_tick).execute()
+    folder = {} if limits.output == UNLIMITED else {"TMPDIR": str(cwd)}
+    environ, sink = environment(purpose, {**env, **folder}), log.write if log else None
+    return _Run(tuple(argv), limits, cwd, environ, stop, stdout_to, sink, on_stderr or sink, on_tick).execute()
+
+
+def unlimited(timeout: float = math.inf, kept: int = 128 << 10) -> Limits:
+    """Return the limits of a build, an installer or a user's script, which may write and use what it wants."""
+    return Limits(timeout, UNLIMITED, UNLIMITED, kept)
 
 
 def capture(
     argv: Sequence[str], timeout: float, *, purpose: Purpose = Purpose.COMPILE, env: Mapping[str, str | None] = _EMPTY
 ) -> Execution:
-    """Ask a program for a short answer, such as its version. env: variables in addition to those of the purpose."""
-    limits = Limits(timeout, UNLIMITED, UNLIMITED, _LARGEST_ANSWER)
-    return _Run(tuple(argv), limits, Path(), environment(purpose, env), None).execute()
+    """Ask a program for a short answer, such as its version."""
+    return run(argv, unlimited(timeout, _LARGEST_ANSWER), Path(), purpose=purpose, env=env)
 
 
 @dataclass
@@ -189,11 +177,10 @@ class _Run:
     cwd: Path
     env: Mapping[str, str]
     stop: StopSignal | None
-    stdout_to: Path | None = None
-    """A file in `cwd`."""
-    on_stdout: Sink | None = None
-    on_stderr: Sink | None = None
-    on_tick: Callable[[], None] | None = None
+    stdout_to: Path | None
+    on_stdout: Sink | None
+    on_stderr: Sink | None
+    on_tick: Callable[[], None] | None
     ending: Ending | None = None
     """The limit that was exceeded."""
     peak: int = 0

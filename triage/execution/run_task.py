@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.values import converted, differences, file_value, first_difference, identity_of, tensor_proto
+from triage.compilers.values import TOLERANCES, converted, element_type, file_value, identity_of, read_value, tensor_proto
 from triage.execution.files import KeptFiles, digest_of
+from triage.execution.inputs import NoTask, no_recipe
 from triage.execution.judge import RUN_MS
 from triage.execution.process import StopSignal, run
 from triage.model.case import Case, RunSpec
@@ -23,16 +24,13 @@ from triage.model.revision import Toolchain
 if TYPE_CHECKING:
     from triage.compilers.base import Runner
 
-READS_UNWRITTEN = "reads_unwritten"  # the metric of a run whose results depend on memory that was never written to
-_UNWRITTEN = ("85", "170")  # bytes that glibc fills new memory with
-
 
 def agreeing_runs(
     start: Callable[[], Execution], is_sure: Callable[[Execution], bool], result: Callable[[Execution], object]
 ) -> tuple[list[Execution], int]:
     """Run once, or up to three times if one run does not prove how it ends; return the majority and how many disagree.
 
-    result: equal for executions that agree.
+    `result` is equal for executions that agree.
     """
     runs = [start()]
     if not is_sure(runs[0]):
@@ -62,10 +60,6 @@ class RunTask:
     """Decides the result, together with the compiled file."""
     overlooks_nan: bool = False
     """The program takes NaN for any number, so that results are compared here, too."""
-    kept: Path | None = None
-    """The folder to write the results of a reference to, which are compared with nothing."""
-    must_be_defined: bool = False
-    """Results that depend on memory that was never written to are not kept."""
 
     def make(self, module: Path, stop: StopSignal, result: Callable[[Execution], object]) -> tuple[Execution, int]:
         """Run a compiled file, one that fails again. `result` is equal for executions that agree.
@@ -73,68 +67,29 @@ class RunTask:
         Returns:
             The result that most runs have, with numbers on wrong results as its metrics, and how many runs disagree.
         """
-        scratch = module.parent
-        if self.kept is not None:
-            (folder := scratch / "results").mkdir()
-            execution, files = self._results(module, folder, stop)
-            if execution.ok and self.must_be_defined and not self._is_defined(module, files, stop):
-                execution = replace(execution, metrics={READS_UNWRITTEN: 1.0})
-            folder.rename(self.kept)
-            return execution, 0
         same, disagreements = agreeing_runs(
-            lambda: self._once(module, scratch, stop), lambda execution: execution.ok and not self._is_slow(execution), result
+            lambda: self._once(module, stop), lambda execution: execution.ok and not self._is_slow(execution), result
         )
-        seconds = {"run_seconds": min(execution.seconds for execution in same)}
-        times = [time for execution in same for time in self._milliseconds(execution)]
-        if times:
-            seconds[RUN_MS] = min(times)
-        compared = bool(self.expected) and (self.overlooks_nan if same[0].ok else same[0].exit_code is not None)
-        wrong = self._differences(self._results(module, scratch, stop)[1]) if compared else {}
-        return replace(same[0], metrics={**seconds, **wrong}), disagreements
+        metrics = {"run_seconds": min(execution.seconds for execution in same)}
+        if times := [time for execution in same for time in self._milliseconds(execution)]:
+            metrics[RUN_MS] = min(times)
+        if self.expected and same[0].exit_code:
+            metrics |= self._first_wrong(self.results(module, module.parent, stop)[1])[1]
+        return replace(same[0], metrics=metrics), disagreements
 
-    def _results(self, module: Path, folder: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
-        """Run a compiled file and write its results to files in a folder. No files when it fails."""
-        printed = self._run(module, stop)
+    def results(self, module: Path, folder: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
+        """Run a compiled file and write its results to files in a folder. There are none when it fails."""
+        printed = self.start(module, stop)
         if not printed.ok:
             return printed, []
         files = self.runner.result_files(printed.stdout.text, folder)
-        saved = self._run(module, stop, results=files)
+        saved = self.start(module, stop, results=files)
         return saved, files if saved.ok else []
 
-    def _is_defined(self, module: Path, files: Sequence[Path], stop: StopSignal) -> bool:
-        """Return whether results stay the same when memory that was not written to has another content."""
-        again = [module.parent / f"again-{file.name}" for file in files]
-        for pattern in _UNWRITTEN:
-            ran = self._run(module, stop, results=again, MALLOC_PERTURB_=pattern)
-            pairs = zip(map(file_value, again), map(file_value, files), strict=True)
-            if not ran.ok or any(differences(*pair, self._tolerances).get("mismatches", 1) for pair in pairs):
-                return False
-        return True
-
-    @property
-    def _tolerances(self) -> dict[str, float]:
-        if self.spec.closeness is None:
-            return dict(self.spec.tolerances)
-        relative, absolute, _ = self.spec.closeness
-        return {**dict.fromkeys(("f16", "bf16", "f32", "f64"), absolute), "relative": relative}
-
-    def _once(self, module: Path, scratch: Path, stop: StopSignal) -> Execution:
-        """Run and compare. A difference that this program sees is written as the program that runs it writes its own."""
-        if self.spec.closeness is None or not self.expected:
-            return self._run(module, stop, self.expected)
-        execution, files = self._results(module, scratch, stop)
-        if not execution.ok:
-            return execution
-        messages = [] if len(files) == len(self.expected) else [f"{len(files)} results; expected {len(self.expected)}"]
-        for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
-            message = first_difference(file_value(file), expected, self.spec.closeness)
-            if message is not None:
-                messages.append(f"[FAILED] result[{index}]: {message}")
-        return replace(execution, exit_code=1, stdout=Captured("\n".join(messages))) if messages else execution
-
-    def _run(
+    def start(
         self, module: Path, stop: StopSignal, expected: Sequence[str] = (), results: Sequence[Path] = (), **env: str
     ) -> Execution:
+        """Run a compiled file once. `expected` is compared by the program, which writes its results to `results`."""
         argv = self.runner.argv(
             self.program,
             module,
@@ -147,6 +102,35 @@ class RunTask:
         )
         return run(argv, self.spec.limits, module.parent, env={**dict(self.case.env), **env}, stop=stop)
 
+    def _once(self, module: Path, stop: StopSignal) -> Execution:
+        """Run and compare. A difference that is seen here is written as the program that runs it writes its own."""
+        is_close = self.spec.closeness is not None and bool(self.expected)
+        if not is_close:
+            execution = self.start(module, stop, self.expected)
+            if not (execution.ok and self.overlooks_nan):
+                return execution
+        saved, files = self.results(module, module.parent, stop)
+        if is_close:
+            execution = saved
+        message = self._first_wrong(files)[0] if saved.ok else ""
+        if is_close and saved.ok and len(files) != len(self.expected):
+            message = f"{len(files)} results; expected {len(self.expected)}"
+        return replace(execution, exit_code=1, stdout=Captured(message)) if message else execution
+
+    def _first_wrong(self, files: Sequence[Path]) -> tuple[str, dict[str, float]]:
+        """Return what a program prints about the first wrong result, and numbers on it."""
+        for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
+            actual = file_value(file)
+            numbers = differences(actual, expected, dict(self.spec.tolerances), self.spec.closeness)
+            if numbers.get("mismatches"):
+                element, arrays = int(numbers["element"]), (read_value(actual), read_value(expected))
+                got, want = (f"{float(array.flat[element]):g}" for array in arrays if array is not None)
+                message = f"[FAILED] result[{index}]: element at index {element} ({got}) does not match the expected ({want})"
+                return message, {"output": float(index), **numbers}
+            if not numbers and self.spec.closeness:
+                return f"[FAILED] result[{index}]: {_unlike(actual, expected)}", {}
+        return "", {}
+
     def _milliseconds(self, execution: Execution) -> list[float]:
         return [1000 * time for time in self.runner.seconds(execution.stdout.text)] if self.spec.measured else []
 
@@ -155,13 +139,51 @@ class RunTask:
         threshold = dict(self.case.thresholds).get(RUN_MS)
         return threshold is not None and min(self._milliseconds(execution), default=0.0) > threshold
 
-    def _differences(self, files: Sequence[Path]) -> dict[str, float]:
-        """Return numbers on the first wrong result; empty when results cannot be compared."""
-        for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
-            numbers = differences(file_value(file), expected, self._tolerances)
-            if numbers.get("mismatches"):
-                return {"output": float(index), **numbers}
+
+def differences(
+    actual: str,
+    expected: str,
+    tolerances: Mapping[str, float],
+    closeness: tuple[float, float, bool] | None = None,
+) -> dict[str, float]:
+    """Compare two results: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`, `max_rel_error`, and the index of the first
+    mismatch as `element`.
+
+    `nan` and `inf` count the elements that have become so. Results that cannot be read, or have different shapes, have no
+    numbers. `tolerances` has those that differ from the defaults, by element type. `closeness` replaces them, see `RunSpec`.
+    """
+    import numpy as np
+
+    read, wanted = read_value(actual), read_value(expected)
+    if read is None or wanted is None or read.shape != wanted.shape:
         return {}
+    element, known = element_type(expected, wanted), {**TOLERANCES, **tolerances}
+    relative, absolute, equal_nan = closeness or (known["relative"] if element in known else 0.0, known.get(element, 0.0), True)
+    with np.errstate(all="ignore"):
+        got, want = read.astype(np.float64, copy=False), wanted.astype(np.float64, copy=False)
+        same = (got == want) | (np.isnan(got) & np.isnan(want) & equal_nan)
+        error = np.where(same, 0.0, np.abs(got - want))
+        wrong = ~same & ~(np.isfinite(want) & (error <= absolute + relative * np.abs(want)))
+        finite = error[np.isfinite(error)]
+        relative_error = (error / np.abs(want))[np.isfinite(error) & np.isfinite(want) & (want != 0)]
+    first = {"element": float(np.flatnonzero(wrong)[0])} if wrong.any() else {}
+    return {
+        **first,
+        "elements": float(got.size),
+        "mismatches": float(np.count_nonzero(wrong)),
+        "nan": float(np.count_nonzero(np.isnan(got) & ~np.isnan(want))),
+        "inf": float(np.count_nonzero(np.isinf(got) & ~np.isinf(want))),
+        "max_abs_error": float(finite.max(initial=0.0)),
+        "max_rel_error": float(relative_error.max(initial=0.0)),
+    }
+
+
+def _unlike(actual: str, expected: str) -> str:
+    got, want = read_value(actual), read_value(expected)
+    if got is None or want is None:
+        raise ValueError(f"{expected if want is None else actual} cannot be read")
+    sizes = ["x".join(map(str, array.shape)) for array in (got, want)]
+    return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
 
 
 def plan_run(
@@ -172,20 +194,27 @@ def plan_run(
     runtime: Callable[[Toolchain, str], Path],
     values: Path,
     libraries: Sequence[Path] = (),
-) -> RunTask | Untestable:
-    """Return a run of a case on a toolchain, or why there is none.
+) -> RunTask:
+    """Return a run of a case on a toolchain. Raises NoTask if there is none.
 
-    runtime: the folder of a package that belongs to a toolchain; values: where files are written that hold values in another
-    form; libraries: compiled files, named for their content.
+    Args:
+        case: What is compiled.
+        spec: How it is run.
+        toolchain: The compiler.
+        runner: Runs programs of the family.
+        runtime: Returns the folder of a package that belongs to a toolchain.
+        values: The folder for values in another form.
+        libraries: Compiled files, named for their content.
     """
     try:
         root = runtime(toolchain, runner.distribution)
     except EnvironmentFailure as error:
-        return Untestable(Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT, str(error))
+        cause = Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT
+        raise NoTask(Untestable(cause, str(error))) from None
     places = (root, toolchain.program.parent)
     program = next(filter(None, (runner.program(place, measured=spec.measured) for place in places)), None)
     if program is None:
-        return Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
+        raise NoTask(Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution)))
     limits, own = spec.limits, runner.options(case, replace(spec, parameters=()))
     try:
         inputs, expected = readable(spec.inputs, values), readable(spec.expected, values)
@@ -196,25 +225,29 @@ def plan_run(
             *(path.name for path in libraries),
             *([] if spec.closeness is None else [f"close {spec.closeness}"]),
             *(f"{scope}={digest_of(path, is_kept=path in kept)}" for scope, path in spec.parameters),
-            *(f"{limits.timeout:g}", f"{limits.memory}"),
-            *([] if limits.without_waiting else ["wall time"]),
-            *([] if limits.output == Limits().output else [f"output {limits.output}"]),
+            *limits_key(limits),
             *(["compared here, too"] if overlooks_nan else []),
             *(*map(identity_of, inputs), "expected", *map(identity_of, expected)),
         ]
     except OSError as error:
-        return Untestable(Cause.RECIPE, f"{error.filename}: {error.strerror}")
+        raise no_recipe(f"{error.filename}: {error.strerror}") from None
     except ValueError as error:
-        return Untestable(Cause.RECIPE, str(error))
+        raise no_recipe(str(error)) from None
     identity, options = sha256("\0".join(parts).encode()).hexdigest(), tuple(runner.options(case, spec))
     return RunTask(case, spec, runner, program, options, tuple(libraries), inputs, expected, identity, overlooks_nan)
+
+
+def limits_key(limits: Limits) -> list[str]:
+    """Return the limits that are part of a content key."""
+    parts = [] if limits.output == Limits().output else [f"output {limits.output}"]
+    parts += [] if limits.without_waiting else ["wall time"]
+    return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 
 def readable(values: Sequence[str], folder: Path) -> tuple[str, ...]:
     """Return values as the program can read them; a file in another form is converted once for each content.
 
-    Raises:
-        OSError, ValueError: a file cannot be read or converted.
+    Raises OSError or ValueError if a file cannot be read or converted.
     """
     readable_values = []
     for value in values:

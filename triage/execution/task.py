@@ -20,9 +20,9 @@ from triage.execution.cache import Record
 from triage.execution.environment import settings
 from triage.execution.files import Prepared
 from triage.execution.judge import DISPATCHES, judge, judge_run, judge_thresholds, rules_of
-from triage.execution.run_task import RunTask
+from triage.execution.run_task import RunTask, limits_key
 from triage.model.case import Case, RunSpec
-from triage.model.execution import Execution, Limits, Stage
+from triage.model.execution import Execution, Stage
 from triage.model.outcome import Compiled, Failed, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
@@ -73,16 +73,13 @@ class Task:
     @property
     def key(self) -> str:
         """The content key of the compile: compiler, input, options without paths, limits."""
-        limits = self.case.limits
         parts = [
             *(self.toolchain.identity, self.prepared.digest),
             *self.invocation.options,
             *([self.variant] if self.variant else []),
-            *([] if limits.output == Limits().output else [f"output {limits.output}"]),
-            *([] if limits.without_waiting else ["wall time"]),
             *(f"env {setting}" for setting in settings(dict(self.case.env))),
             *([DISPATCHES] if self.counts_dispatches else []),
-            *(f"{limits.timeout:g}", f"{limits.memory:g}"),
+            *limits_key(self.case.limits),
         ]
         return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 

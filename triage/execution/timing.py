@@ -13,6 +13,7 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.values import zero_of
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
+from triage.execution.inputs import NoTask
 from triage.execution.mlir_tools import Reader
 from triage.execution.process import run
 from triage.execution.run_task import no_program, readable
@@ -176,15 +177,16 @@ def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec
     """Return the functions to measure with their values: those of the recipe, else the only public one on zeros."""
     device = runner.compilers[case.compiler].run
     named = case.benchmarks or ((replace(case.run, expected=()),) if case.run is not None and case.run.inputs else ())
-    for spec in named:
-        if spec.libraries:
-            return "programs that load others are not measured side by side"
-        if (problem := runner.inputs.obtain(spec.artifacts)) is not None:
-            return problem.reason
+    if any(spec.libraries for spec in named):
+        return "programs that load others are not measured side by side"
     if named and device is not None:
         try:
+            for spec in named:
+                runner.inputs.obtain(spec.artifacts)
             values = runner.registry.home / "values"
             return tuple(replace(spec, inputs=readable(spec.inputs, values)) for spec in named)
+        except NoTask as error:
+            return str(error)
         except OSError as error:
             return f"{error.filename}: {error.strerror}"
         except ValueError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from triage.execution.environment import Purpose
-from triage.execution.process import Log, StopSignal, run_logged
+from triage.execution.process import Log, StopSignal, run, unlimited
 from triage.git_history.repository import GitRefused, Repository
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending
@@ -117,14 +117,14 @@ class Checkout:
         """Run git and return the beginning of what it printed. GitFailed when its exit code is not 0."""
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
         self.log.write(f"$ git {' '.join(words)}\n".encode())
-        execution = run_logged(
+        execution = run(
             command,
-            self.log,
+            unlimited(_TIMEOUT),
             self.folder,
             purpose=Purpose.GIT,
             env=self._environment(),
+            log=self.log,
             stop=self.stop,
-            timeout=_TIMEOUT,
         )
         if execution.ending is Ending.NOT_STARTED:
             raise EnvironmentFailure("there is no git program on the PATH")

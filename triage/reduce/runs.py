@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from triage.compilers.values import array_type, differences, element_of, file_value, read_value, value_bytes, value_text
+from triage.compilers.values import array_type, element_of, file_value, read_value, value_bytes, value_text
+from triage.execution.run_task import differences
 from triage.model.case import Reference, RunSpec
 from triage.model.outcome import Failed, Untestable
 from triage.reduce.interestingness import InterestingnessTest, Oracle
@@ -183,9 +184,8 @@ class RunOracle(Oracle):
         self, candidate: ReducedCase, reference: Reference, cancelled: threading.Event | None = None
     ) -> tuple[str, ...] | None:
         with self._written(candidate) as case:
-            results = self.engine.planner.reference_results(
-                case, self.bad, reference, folder=self.results, made=self._count, cancelled=cancelled
-            )
+            planner = self.engine.planner
+            results = planner.reference_results(case, self.bad, reference, self.results, self._count, cancelled)
         return None if isinstance(results, Untestable) else results
 
     def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:

@@ -11,9 +11,8 @@ from pathlib import Path
 from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
-from triage.execution.files import Prepared
+from triage.execution.files import Prepared, Scratch
 from triage.execution.mlir_tools import Reader
-from triage.execution.scratch import Scratch
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.errors import BadInput

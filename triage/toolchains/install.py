@@ -24,7 +24,7 @@ from typing import IO
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
 from triage.execution.environment import Purpose
-from triage.execution.process import Log, run_logged
+from triage.execution.process import Log, run, unlimited
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree
@@ -372,14 +372,14 @@ class Uv:
 
         try:
             with Log(self.scratch / "uv.log") as log:
-                execution = run_logged(
+                execution = run(
                     [uv_program(), *words],
-                    log,
+                    unlimited(timeout),
                     self.scratch,
                     purpose=Purpose.INSTALL,
                     env={"UV_DEFAULT_INDEX": self.index} if self.index else {},
+                    log=log,
                     stop=self.workspace.stop,
-                    timeout=timeout,
                     on_tick=watch_size,
                 )
         finally:

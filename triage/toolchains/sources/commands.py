@@ -19,7 +19,7 @@ from stat import S_ISREG
 from pydantic import Field
 
 from triage.execution.environment import Purpose
-from triage.execution.process import Log, run_logged
+from triage.execution.process import Log, run, unlimited
 from triage.git_history import Repository, Timeline
 from triage.git_history.checkout import Checkout
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
@@ -346,7 +346,7 @@ def _shell(
 ) -> Execution:
     """Run a command. EnvironmentFailure when it does not end by itself: that may be the machine's fault, not the commit's."""
     command, stop = ["sh", "-c", *words], workspace.stop
-    execution = run_logged(command, log, folder, purpose=Purpose.BUILD, env=env, stop=stop, timeout=timeout)
+    execution = run(command, unlimited(timeout), folder, purpose=Purpose.BUILD, env=env, log=log, stop=stop)
     name = words[0].strip().splitlines()[0][:80]
     if execution.ending is Ending.TIMED_OUT:
         raise EnvironmentFailure(f"`{name}` took more than {timeout:.0f} s and was stopped (log: {log.path})")
