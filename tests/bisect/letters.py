@@ -88,11 +88,15 @@ class HistoryRunner:
         self.asked: list[tuple[str, int, bool]] = []
         self.compiles = 0
         self.unsteady: set[tuple[str, int]] = set()
+        self.known: set[tuple[str, int]] = set()
         self.stop = threading.Event()
         self.planner = SimpleNamespace(input_of=lambda _case, _toolchain: None)
 
     def is_unsteady(self, job: ProbeJob) -> bool:
         return (job.case.name, int(job.ref.revision.name.split(".")[1])) in self.unsteady
+
+    def recall(self, job: ProbeJob) -> bool:
+        return (job.case.name, int(job.ref.revision.name.split(".")[1])) in self.known
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:

@@ -130,9 +130,9 @@ def histories(
 ) -> tuple[History, ...]:
     """Find the history of every case along releases, oldest first.
 
-    The ends and the releases that a recipe names come first. Two neighbours among the known ones that differ hide a change,
-    which halving narrows down. Two that agree may hide a short window. Those are searched where other cases change: a
-    broken release is seldom broken for one case only.
+    Known results, the ends and the releases that a recipe names come first. Two neighbours among them that differ hide a
+    change, which halving narrows down. Two that agree may hide a short window. Those are searched where other cases change:
+    a broken release is seldom broken for one case only.
 
     Args:
         runner: Probes.
@@ -147,8 +147,13 @@ def histories(
     probes: dict[tuple[str, int], Probe] = {}
     compiles = dict.fromkeys(by_name, 0)
     everything = range(len(refs))
-    first = {case.name: everything if share >= 1 else {0, len(refs) - 1, *bounds_of(case, refs)} for case in cases}
-    wanted = [(name, index) for name, indices in first.items() for index in indices]
+    wanted = [
+        (case.name, index)
+        for case in cases
+        for named in [{0, len(refs) - 1, *bounds_of(case, refs)}]
+        for index in everything
+        if share >= 1 or index in named or runner.recall(ProbeJob(case, refs[index]))
+    ]
     while wanted:
         jobs = [ProbeJob(by_name[name], refs[index]) for name, index in sorted(wanted, key=lambda key: key[1])]
         for probe in runner.probe_all(jobs, "history"):
