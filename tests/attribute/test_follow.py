@@ -142,8 +142,24 @@ def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
     assert named(good, bad) == expected
 
 
-def test_a_difference_that_is_undone_is_the_first() -> None:
-    found = judge(passes("A:f16 B:f16+f16 C:f16 D:f64+f64", kernel("f32")), passes("A:f16 B:f64 C:f16 D:f32", kernel("f32")))
-    assert found.persistent is not None
-    assert found.first is not None
-    assert (found.persistent.pass_name, found.first.pass_name) == ("D", "B")
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        pytest.param(
+            "Pick:f32;4 Lower:f16", "Pick:f32;8 Lower:f64", ("Pick", None), id="an attribute is dropped with its operation"
+        ),
+        pytest.param(
+            "Pick:f32;4 Lower:f16", "New:f32+i8 Pick:f32+i8;8 Lower:f64+i8", ("Pick", "New"), id="for equal operations"
+        ),
+        pytest.param("Pick:f32;4 Lower:f16", "New:i8 Pick:i8;8 Lower:i4", ("New", "Pick"), id="for other operations"),
+        pytest.param("New:f32+i8 Pick:f32+i8;4", "New:f32+i4 Pick:f32+i4;4", ("New", None), id="equal choices"),
+    ],
+)
+def test_choices_come_first_unless_they_follow_from_a_difference(good: str, bad: str, expected: tuple[str, str | None]) -> None:
+    found = judge(passes(good, kernel("f32")), passes(bad, kernel("f32")))
+    assert tuple(each.pass_name if each else None for each in (found.persistent, found.other)) == expected
+
+
+def test_a_pass_that_changes_nothing_before_the_failing_one_is_found() -> None:
+    assert named("Tile:f16 Widen:f64 Convert:i64 Later:i8", "Tile:f16 Convert:f16!") == "Widen"
+    assert named("Tile:f16 Convert:i64 Later:i8", "Tile:f16 Convert:f16!") is None

@@ -33,6 +33,12 @@ def test_constants_and_size_arithmetic_are_ignored(body: tuple[Op, ...]) -> None
     assert read(printed(program(body))).functions == read(printed(program((*sizes, *body)))).functions
 
 
+def test_the_index_of_an_iteration_counts() -> None:
+    add = Op("t.add", ("f32",), ("f32",))
+    position = Op("t.position", results=("index",))
+    assert not read(printed(program((add,)))).whole.same_as(read(printed(program((position, add)))).whole)
+
+
 def test_shared_memory_is_the_sum_of_allocations() -> None:
     body = (
         Op("t.alloc", results=("memref<8x8xf32, #shared>",)),

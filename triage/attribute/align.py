@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from itertools import takewhile
 
 from triage.mlir.fingerprint import Fingerprint, combined
 from triage.mlir.ir_reader import IrDump, PassName
-
-SameTest = Callable[[Fingerprint, Fingerprint], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +19,26 @@ class FunctionState:
     fingerprint: Fingerprint
     index: int
     turn: int
-    failed: bool = False
+    failed: bool
+    decisions: Mapping[str, str]
+    """The choices made so far: an attribute is dropped when its operation is lowered, but not its effect."""
+
+
+SameTest = Callable[[FunctionState, FunctionState], bool]
+
+
+def _same_operations(left: FunctionState, right: FunctionState) -> bool:
+    return left.fingerprint.same_operations(right.fingerprint)
+
+
+def _same(left: FunctionState, right: FunctionState) -> bool:
+    return left.fingerprint.same_as(right.fingerprint)
+
+
+def _same_decisions(left: FunctionState, right: FunctionState) -> bool:
+    """Return whether both made the same choices, or other ones without an effect."""
+    here, there = left.decisions, right.decisions
+    return all(here[key] == there[key] for key in here.keys() & there.keys()) or _same(left, right)
 
 
 @dataclass(slots=True)
@@ -68,7 +84,8 @@ class Trace:
 
 def _record(states: list[FunctionState], dump: IrDump, fingerprint: Fingerprint) -> None:
     if not states or states[-1].fingerprint != fingerprint:
-        states.append(FunctionState(dump.after, fingerprint, dump.index, dump.turn, dump.failed))
+        decisions = {**(states[-1].decisions if states else {}), **fingerprint.values()}
+        states.append(FunctionState(dump.after, fingerprint, dump.index, dump.turn, dump.failed, decisions))
 
 
 def _without_pass(after: PassName) -> str:
@@ -102,6 +119,12 @@ class AlignedPass:
     def states_after(self) -> StatePair:
         return self.good or self.states_before[0], self.bad or self.states_before[1]
 
+    @property
+    def turn(self) -> int:
+        """The dump at which the bad run made the difference, or that it had reached when the good one did."""
+        state = self.states_after[1] or self.good
+        return state.index if state else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
@@ -111,11 +134,9 @@ class Divergence:
     """The function that was followed, by its name on the good compiler; None for the program."""
     bad: str | None = None
     persistent: AlignedPass | None = None
-    """The first pass after which the two never become equal again."""
-    first: AlignedPass | None = None
-    """An earlier pass whose difference later passes undo."""
-    decided: AlignedPass | None = None
-    """A later pass with another persistent difference in choices, such as tile sizes."""
+    """The pass that most likely makes the difference: after it the two never become equal again."""
+    other: AlignedPass | None = None
+    """A second candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,33 +153,37 @@ class TracePair:
     """May name a function."""
     kernel: str | None = None
     """The beginning of the names of the functions to follow."""
+    decides: bool = True
+    """Whether choices are the compiler's decisions, and not all attributes."""
 
-    def find(self, good: Sequence[FunctionState], bad: Sequence[FunctionState], same: SameTest) -> Divergence | None:
-        """Find where two sequences of states diverge persistently, if they do not end equal."""
+    def aligned(self, good: Sequence[FunctionState], bad: Sequence[FunctionState], same: SameTest) -> list[AlignedPass]:
+        """Align two sequences of states up to the failing pass, or to the end of the shorter run."""
         good, bad = ([state for state in states if not state.failed] for states in (good, bad))
         passes = list(align(good, bad, self.renamed, same))
         good_early, bad_early = self.ended_early
-        while passes and ((bad_early and passes[-1].bad is None) or (good_early and passes[-1].good is None)):
-            passes.pop()
-        if not passes or passes[-1].same:
-            return None
-        persistent = 1 + max((index for index, aligned in enumerate(passes) if aligned.same), default=-1)
-        first = next(index for index, aligned in enumerate(passes) if not aligned.same)
-        return Divergence(persistent=passes[persistent], first=passes[first] if first != persistent else None)
+        common = len(passes)
+        while common and ((bad_early and passes[common - 1].bad is None) or (good_early and passes[common - 1].good is None)):
+            common -= 1
+        failing = _without_pass(self.bad.failed.after) if self.bad.failed else None
+        reached = [number for number in range(common, len(passes)) if self._key(passes[number]) == failing]
+        return passes[: reached[0] if reached else common]
 
-    def find_decisive(self, good: Sequence[FunctionState], bad: Sequence[FunctionState], same: SameTest) -> Divergence | None:
-        """Find where two sequences of states diverge.
+    def _key(self, aligned: AlignedPass) -> str:
+        name = aligned.pass_name.removesuffix("Pass")
+        return self.renamed.get(name, name)
 
-        If they do, a pass that makes other choices, or one that works in one run only, is the answer as soon as its types
-        persist, even if later passes make the operations equal again.
-        """
-        found = self.find(good, bad, same)
-        typed = self.find(good, bad, Fingerprint.same_as) if found else None
-        if typed and typed.persistent:
-            one_sided = typed.persistent.good is None or typed.persistent.bad is None
-            if one_sided or not _equal(*typed.persistent.states_after, Fingerprint.same_choices):
-                return typed
+    def find(self, good: Sequence[FunctionState], bad: Sequence[FunctionState], same: SameTest) -> AlignedPass | None:
+        """Find the first pass after which two sequences of states never become equal again."""
+        found = None
+        for aligned in self.aligned(good, bad, same):
+            found = None if aligned.same else found or aligned
         return found
+
+    def find_decisive(self, good: Sequence[FunctionState], bad: Sequence[FunctionState], same: SameTest) -> AlignedPass | None:
+        """Find where two sequences of states diverge; a pass of one run only counts as soon as its types persist."""
+        found = self.find(good, bad, same)
+        typed = self.find(good, bad, _same) if found else None
+        return typed if typed and (typed.good is None or typed.bad is None) else found
 
     def one_sided_passes(self) -> tuple[PassName, ...]:
         """List the passes that changed IR in one run only, the bad one's first, without those after an early end."""
@@ -174,6 +199,10 @@ def align(
 
     In a stretch of unmatched passes, a state counts as equal if the other run reaches it within the stretch too.
     """
+
+    def equal(left: FunctionState | None, right: FunctionState | None) -> bool:
+        return left is right if left is None or right is None else same(left, right)
+
     good_keys, bad_keys = (
         [renamed.get(_without_pass(state.after), _without_pass(state.after)) for state in run] for run in (good, bad)
     )
@@ -183,23 +212,17 @@ def align(
         lefts, rights = list(good[i:i_end]), list(bad[j:j_end])
         if tag == "equal":
             for left, right in zip(lefts, rights, strict=True):
-                yield AlignedPass(left, right, (here, there), _equal(left, right, same))
+                yield AlignedPass(left, right, (here, there), equal(left, right))
                 here, there = left, right
             continue
         there_before = there
         for right in rights:
-            yield AlignedPass(None, right, (here, there), any(_equal(left, right, same) for left in (here, *lefts)))
+            yield AlignedPass(None, right, (here, there), any(equal(left, right) for left in (here, *lefts)))
             there = right
         for left in lefts:
-            is_same = any(_equal(left, right, same) for right in (there_before, *rights))
-            yield AlignedPass(left, None, (here, there), is_same if left is not lefts[-1] else _equal(left, there, same))
+            is_same = any(equal(left, right) for right in (there_before, *rights))
+            yield AlignedPass(left, None, (here, there), is_same if left is not lefts[-1] else equal(left, there))
             here = left
-
-
-def _equal(left: FunctionState | None, right: FunctionState | None, same: SameTest) -> bool:
-    if left is None or right is None:
-        return left is right
-    return same(left.fingerprint, right.fingerprint)
 
 
 def follow(traces: TracePair) -> Divergence:
@@ -207,8 +230,8 @@ def follow(traces: TracePair) -> Divergence:
 
     A difference in operations or choices that persists weighs more than one in types.
     """
-    found = _follow(traces, Fingerprint.same_operations)
-    return found if found.persistent else _follow(traces, Fingerprint.same_as)
+    found = _follow(traces, _same_operations)
+    return found if found.persistent else _follow(traces, _same)
 
 
 def _follow(traces: TracePair, same: SameTest) -> Divergence:
@@ -219,71 +242,60 @@ def _follow(traces: TracePair, same: SameTest) -> Divergence:
     failing = failing or [name for name in sorted(bad.device) if name in traces.failure_text]
     if failing:
         return max((_in_function(traces, name, same) for name in failing), key=lambda found: found.persistent is not None)
-    program = traces.find_decisive(traces.good.program, bad.program, same) or Divergence()
+    program = Divergence(persistent=traces.find_decisive(traces.good.program, bad.program, same))
     if bad.failed is not None:  # the failing pass ran on the program
         return program
     found = [program, *(_in_function(traces, name, same) for name in sorted(bad.device))]
-    return min((each for each in found if each.persistent), key=_dump_index, default=program)
+    return min((each for each in found if each.persistent), key=_turn, default=program)
+
+
+def _turn(found: Divergence) -> int:
+    assert found.persistent is not None
+    return found.persistent.turn
 
 
 def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
     """Find the divergence in a device function, or in the program before it if the function differed from the start."""
     bad = traces.bad.functions[name]
-    partner = counterpart(name, bad[0], traces.good, taken=traces.bad.device)
+    partner = _counterpart(name, bad[0], traces)
     if partner is None:
-        return replace(traces.find_decisive(traces.good.program, traces.bad.program, same) or Divergence(), bad=name)
-
-    def here(aligned: AlignedPass | None) -> AlignedPass | None:
-        return replace(aligned, functions=(partner, name)) if aligned else None
-
+        return Divergence(bad=name, persistent=traces.find_decisive(traces.good.program, traces.bad.program, same))
     good = traces.good.functions[partner]
-    found = traces.find_decisive(good, bad, same)
-    if found is None or found.persistent is None:
+    inside = traces.find_decisive(good, bad, same)
+    if inside is None:
         return Divergence(partner, name)
-    persistent, first = here(found.persistent), here(found.first)
-    chosen = traces.find(good, bad, Fingerprint.same_choices)
-    is_later = chosen and chosen.persistent and chosen.persistent.states_after != found.persistent.states_after
-    decided = here(chosen.persistent) if chosen and is_later else None
-    program = (_until(traces.good.program, good[0].index), _until(traces.bad.program, bad[0].index))
-    if same(good[0].fingerprint, bad[0].fingerprint):
-        if _chose_for_other_types(traces, good, bad, found.persistent):
-            typed = traces.find(*program, Fingerprint.same_as)
-            if typed:
-                return Divergence(partner, name, typed.persistent, decided=persistent)
-        return Divergence(partner, name, persistent, first, decided)
-    before = traces.find(*program, same)
-    origin = before.persistent if before else first or persistent
-    # A function that became equal later has undone its original difference.
-    return Divergence(partner, name, persistent if first else origin, origin if first else None, decided)
-
-
-def _chose_for_other_types(
-    traces: TracePair, good: Sequence[FunctionState], bad: Sequence[FunctionState], aligned: AlignedPass
-) -> bool:
-    """Return whether a pass made other choices for equal operations whose types differed from the beginning."""
-    after = aligned.states_after
-    if not _equal(*after, lambda here, there: here.operations == there.operations):
-        return False
-    typed = align(good, bad, traces.renamed, Fingerprint.same_as)
-    return not any(earlier.same for earlier in takewhile(lambda earlier: earlier.states_after != after, typed))
+    chosen = traces.find(good, bad, _same_decisions) if traces.decides else None
+    began_same = same(good[0], bad[0])
+    level = _same if chosen and began_same else same
+    before = None
+    if not any(aligned.same for aligned in traces.aligned(good, bad, level)):  # it differed from the start
+        before = traces.find(_until(traces.good.program, good[0].index), _until(traces.bad.program, bad[0].index), level)
+    if before:
+        candidates = [before, chosen or (inside if began_same else None)]
+    else:
+        inside_decides = chosen is None or not _same_operands(*chosen.states_after)
+        candidates = [inside, chosen] if inside_decides else [chosen, inside]
+    first, *others = (
+        each if each is before else replace(each, functions=(partner, name)) for each in candidates if each is not None
+    )
+    different = (each for each in others if each.states_after != first.states_after)
+    return Divergence(partner, name, first, next(different, None))
 
 
 def _until(states: Sequence[FunctionState], index: int) -> list[FunctionState]:
-    return list(takewhile(lambda state: state.index <= index, states))
+    return [state for state in states if state.index <= index]
 
 
-def _dump_index(found: Divergence) -> int:
-    """Return the dump at which the bad run diverged, or that it had reached when the good one changed."""
-    assert found.persistent is not None
-    state = found.persistent.states_after[1] or found.persistent.good
-    return state.index if state else 0
+def _same_operands(good: FunctionState | None, bad: FunctionState | None) -> bool:
+    """Return whether choices were made for the same operations of the same types."""
+    here, there = (state.fingerprint.decided if state else frozenset[str]() for state in (good, bad))
+    return not here or not there or not here.isdisjoint(there)
 
 
-def counterpart(name: str, initial: FunctionState, other: Trace, taken: Collection[str] = ()) -> str | None:
-    """Find a function in another run: by name, by name without numbers, otherwise by similar operations.
+def _counterpart(name: str, initial: FunctionState, traces: TracePair) -> str | None:
+    """Find a function in the good run: by name, by name without numbers, otherwise by similar operations.
 
-    A lowering may add functions. Those of the other run that have the name of a `taken` function, one of this run, are
-    therefore no counterparts of a function with another name.
+    A lowering may add functions. Those that have the name of another function of the bad run are therefore left out.
     """
 
     def without_numbers(text: str) -> str:
@@ -291,11 +303,11 @@ def counterpart(name: str, initial: FunctionState, other: Trace, taken: Collecti
 
     def similarity(candidate: str) -> tuple[bool, bool, float]:
         ratio = SequenceMatcher(None, without_numbers(name), without_numbers(candidate), autojunk=False).ratio()
-        overlap = _overlap(initial.fingerprint, other.functions[candidate][0].fingerprint)
+        overlap = _overlap(initial.fingerprint, traces.good.functions[candidate][0].fingerprint)
         return candidate == name, without_numbers(candidate) == without_numbers(name), ratio + overlap
 
-    known = [candidate for candidate in other.device if other.functions.get(candidate)]
-    free = [candidate for candidate in known if candidate not in taken or without_numbers(candidate) == without_numbers(name)]
+    known = [candidate for candidate in traces.good.device if traces.good.functions.get(candidate)]
+    free = [each for each in known if each not in traces.bad.device or without_numbers(each) == without_numbers(name)]
     return max(sorted(free), key=similarity, default=None)
 
 

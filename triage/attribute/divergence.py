@@ -134,14 +134,12 @@ class _Comparison:
         status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
         if status is ComparisonResult.SAME and self.failure:
             status = ComparisonResult.FAILING
-        persistent, first, decided = (
-            self._diverging(aligned) if aligned else None for aligned in (found.persistent, found.first, found.decided)
-        )
+        persistent, other = (self._diverging(aligned) if aligned else None for aligned in (found.persistent, found.other))
         if persistent and found.persistent and excerpts:
             persistent = replace(persistent, excerpt=self._excerpt(found.persistent, traces))
         failing = _failing_pass(traces.bad, self.failure)
         if persistent:
-            files = tuple(dict.fromkeys((*persistent.files, *(decided.files if decided else ()))))
+            files = tuple(dict.fromkeys((*persistent.files, *(other.files if other else ()))))
         else:
             files = self._files(failing) if failing else ()
         shared = _reported_bytes(self.failure) or _shared_bytes(traces.bad, found.bad)
@@ -154,8 +152,7 @@ class _Comparison:
             failing=failing,
             function={"good": found.good, "bad": found.bad},
             persistent=persistent,
-            first=first,
-            decided=decided,
+            other=other,
             one_sided=traces.one_sided_passes(),
             shared_memory_bytes={"good": _shared_bytes(traces.good, found.good), "bad": shared},
             files=files,
@@ -178,7 +175,7 @@ class _Comparison:
         )
         failure = self.failure  # may name a function
         text = " ".join([failure.headline, *map(str, failure.details.values())]) if failure else ""
-        traces = TracePair(good, bad, words.passes, (early[0], early[1]), text, self.kernel)
+        traces = TracePair(good, bad, words.passes, (early[0], early[1]), text, self.kernel, words is self.ir.words)
         return traces, follow(traces)
 
     def _finer(self, words: Vocabulary) -> Iterator[tuple[str, Vocabulary]]:

@@ -102,11 +102,9 @@ class Attribution:
     function: Mapping[str, str | None] = field(default_factory=dict)
     """The function that was followed, by its name on each compiler; None for the whole program."""
     persistent: DivergingPass | None = None
-    """The pass after which the two never become equal again."""
-    first: DivergingPass | None = None
-    """An earlier pass whose difference later passes undo."""
-    decided: DivergingPass | None = None
-    """A later pass that makes different choices, such as tile sizes."""
+    """The pass that most likely makes the difference."""
+    other: DivergingPass | None = None
+    """A second candidate, if it is not sure which of two passes makes the difference."""
     one_sided: tuple[PassName, ...] = ()
     """The passes that changed IR on one compiler only."""
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
@@ -122,7 +120,6 @@ class Attribution:
     JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
         **dict.fromkeys(("cause", "failing", "one_sided")),
         "persistent": "pass",
-        "first": "earlier",
         "passes": "suspect_passes",
         "files": "suspect_files",
     }
@@ -142,7 +139,7 @@ class Attribution:
     def suspects(self) -> tuple[PassName, ...]:
         """The passes to suspect, the likeliest first."""
         if self.persistent is not None:
-            return tuple(diverging.pass_name for diverging in (self.persistent, self.decided) if diverging)
+            return tuple(diverging.pass_name for diverging in (self.persistent, self.other) if diverging)
         return (self.failing,) if self.status is ComparisonResult.FAILING and self.failing else ()
 
     @property

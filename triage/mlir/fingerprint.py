@@ -22,6 +22,8 @@ class Vocabulary:
     """Operations that hold device code."""
     inert: frozenset[str] = frozenset()
     """Operations without meaning for a comparison, such as constants and assumptions."""
+    meaningful: frozenset[str] = frozenset()
+    """Operations that count although they have the types of bookkeeping."""
     constants: frozenset[str] = frozenset()
     """The inert operations that hold constants."""
     bookkeeping: re.Pattern[str] | None = None
@@ -58,6 +60,8 @@ class Fingerprint:
     """Operation -> how often it occurs."""
     choices: frozenset[tuple[str, str]] = frozenset()
     """(`attribute.key`, value) of the attributes that hold decisions."""
+    decided: frozenset[str] = frozenset()
+    """The operations, with their types, that these attributes belong to."""
     shared_bytes: int = 0
     """Shared memory of statically sized buffers."""
 
@@ -77,9 +81,16 @@ class Fingerprint:
         """Return the choices that both make differently, as (key, this one's value, the other's value)."""
         if self.choices == other.choices:
             return ()
-        here, there = _values_by_key(self.choices), _values_by_key(other.choices)
+        here, there = self.values(), other.values()
         common = sorted(here.keys() & there.keys())
         return tuple((key, here[key], there[key]) for key in common if here[key] != there[key])
+
+    def values(self) -> dict[str, str]:
+        """Return the choices by key."""
+        found: dict[str, list[str]] = {}
+        for key, value in sorted(self.choices):
+            found.setdefault(key, []).append(value)
+        return {key: " ".join(values) for key, values in found.items()}
 
 
 def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
@@ -87,16 +98,11 @@ def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
     digest, shared = 0, 0
     operations: Counter[str] = Counter()
     choices: set[tuple[str, str]] = set()
+    decided: set[str] = set()
     for fingerprint in fingerprints:
         digest = (digest + fingerprint.digest) % MODULUS
         shared += fingerprint.shared_bytes
         operations.update(fingerprint.operations)
         choices |= fingerprint.choices
-    return Fingerprint(digest, dict(operations), frozenset(choices), shared)
-
-
-def _values_by_key(choices: frozenset[tuple[str, str]]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
-    for key, value in choices:
-        found.setdefault(key, []).append(value)
-    return {key: " ".join(sorted(values)) for key, values in found.items()}
+        decided |= fingerprint.decided
+    return Fingerprint(digest, dict(operations), frozenset(choices), frozenset(decided), shared)

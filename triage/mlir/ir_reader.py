@@ -85,6 +85,7 @@ class _OpenDigest:
     """The sum of the digests of the operations inside, so that their order does not count."""
     operations: Counter[str] = field(default_factory=Counter)
     choices: set[tuple[str, str]] = field(default_factory=set)
+    decided: set[str] = field(default_factory=set)
     shared: int = 0
 
 
@@ -113,7 +114,8 @@ class IrReader:
         if head := OPERATION.match(text):
             name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
-                self._open.append(_OpenDigest(name, _symbol(text), choices=set(self._choices(name, text, ""))))
+                self._open.append(_OpenDigest(name, _symbol(text)))
+                self._decisions(self._open[-1], name, text, "")
             elif self._open:
                 self._operation(self._open[-1], name, text)
         elif not self._open:
@@ -129,8 +131,9 @@ class IrReader:
     def _operation(self, parent: _OpenDigest, name: str, line: str) -> None:
         """Read an operation without regions."""
         words, types = self._words, self._types(line)
-        parent.choices.update(self._choices(name, line, types))
-        if name in words.inert or (words.bookkeeping and words.bookkeeping.fullmatch(types)):
+        self._decisions(parent, name, line, types)
+        is_bookkeeping = words.bookkeeping and words.bookkeeping.fullmatch(types) and name not in words.meaningful
+        if name in words.inert or is_bookkeeping:
             return
         parent.operations[name] += 1
         _add(parent, f"{name}|{types}")
@@ -141,9 +144,11 @@ class IrReader:
         """Read the line after the last region of an operation."""
         types = self._types(line)
         child.symbol = child.symbol or _symbol(line)
-        child.choices.update(self._choices(child.name, line, types))
+        self._decisions(child, child.name, line, types)
         text = f"{child.name}|{types}|{child.digest}"
-        fingerprint = Fingerprint(_digest(text), child.operations, frozenset(child.choices), child.shared)
+        fingerprint = Fingerprint(
+            _digest(text), child.operations, frozenset(child.choices), frozenset(child.decided), child.shared
+        )
         if child.name in self._words.functions and child.symbol:
             self._functions[child.symbol] = fingerprint
             if any(outer.name in self._words.executables for outer in self._open):
@@ -155,6 +160,7 @@ class IrReader:
         parent = self._open[-1]
         parent.operations.update(child.operations)
         parent.choices |= child.choices
+        parent.decided |= child.decided
         parent.shared += child.shared
         if child.name not in self._words.inert:
             parent.operations[child.name] += 1
@@ -165,18 +171,19 @@ class IrReader:
         start = line.rfind(" : (")
         return _normalised(_without_locations(line[start + 3 :]), self._words.spellings) if start >= 0 else ""
 
-    def _choices(self, name: str, line: str, types: str) -> Iterator[tuple[str, str]]:
-        """Yield (`attribute.key`, value) for the attributes in a line that hold decisions."""
+    def _decisions(self, operation: _OpenDigest, name: str, line: str, types: str) -> None:
+        """Record the attributes in a line that hold decisions."""
         for attribute in self._words.decisions:
             begin = line.find(f"{attribute} = ")
             while begin >= 0:
                 begin += len(attribute) + 3
                 end = end_of_attribute(line, begin)
-                for key, chosen in _CHOICE.findall(_normalised(line[begin:end], self._words.spellings)):
-                    yield f"{attribute}.{key}", chosen
+                chosen = _CHOICE.findall(_normalised(line[begin:end], self._words.spellings))
+                operation.choices.update((f"{attribute}.{key}", value) for key, value in chosen)
+                operation.decided |= {f"{name} {types}"} - {f"{name} () -> ()"}  # a function decides for what is inside
                 begin = line.find(f"{attribute} = ", end)
         if self._words.detailed:
-            yield from _details(name, line, types, self._words)
+            operation.choices.update(_details(name, line, types, self._words))
 
 
 def _details(name: str, line: str, types: str, words: Vocabulary) -> Iterator[tuple[str, str]]:

@@ -46,6 +46,8 @@ def sentence(found: Attribution) -> str:
     good, bad = found.good.name, found.bad.name
     match found.status:
         case ComparisonResult.DIVERGES:
+            if found.other and len(found.passes) > 1:
+                return f"not sure: {good} and {bad} diverge after {found.passes[0]} or after {found.passes[1]}"
             return f"{good} and {bad} diverge after {found.passes[0]}"
         case ComparisonResult.FAILING:
             if found.failure and found.failure.stage is not Stage.COMPILE:
@@ -71,7 +73,7 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
         yield "function", function
     if found.first_phase:
         yield "phase", found.first_phase
-    for name, diverging in (("pass", found.persistent), ("then", found.decided), ("earlier", found.first)):
+    for name, diverging in (("pass", found.persistent), ("or", found.other)):
         if diverging:
             yield name, _pass_text(diverging, found)
             yield from (("" if number else "right after it", text) for number, text in enumerate(differences(diverging)))
@@ -103,8 +105,6 @@ def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
     text = f"{diverging.name}{f' ({diverging.argument})' if diverging.argument else ''}"
     if diverging.function and diverging.function != found.function.get("bad"):
         text += f" on {diverging.function}"
-    if diverging is found.first:
-        text += " (later passes undo this difference)"
     for side, revision in ((diverging.good, found.good), (diverging.bad, found.bad)):
         if side is None:
             text += f"; on {revision.name} it does not run here or changes nothing"
