@@ -25,7 +25,6 @@ from triage.toolchains.install import Uv, fill_folder, is_intact
 from triage.toolchains.sources.base import Build, SourceContext, SourceSection, commit_build
 from triage.toolchains.web import Web, host_of, status_of, unusable
 
-_JSON = "application/vnd.github+json"
 _PAGE_SIZE = 100
 _MAX_PAGES = 500
 _BEFORE = timedelta(hours=6)  # clocks differ
@@ -58,13 +57,12 @@ class ArtifactsSection(SourceSection):
 
 
 class WorkflowRun(BaseModel, frozen=True):
-    """The run of a workflow that made an artifact."""
+    """The run of a workflow that made an artifact. A pull request from a fork starts it from another repository."""
 
     head_sha: str
     head_branch: str | None = None
     repository_id: int | None = None
     head_repository_id: int | None = None
-    """Another repository, if a pull request from a fork started the run."""
 
 
 class WorkflowArtifact(BaseModel, frozen=True):
@@ -97,10 +95,6 @@ class CommitArtifacts:
     token: str | None = field(default_factory=lambda: os.environ.get("GITHUB_TOKEN") or os.environ.get("GH_TOKEN"), repr=False)
     name = "artifacts"
 
-    @property
-    def _url(self) -> str:
-        return f"{self.api}/repos/{self.slug}/actions/artifacts"
-
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return one for each commit that has artifacts. Commits whose artifacts are expired are untestable."""
         if not indices:
@@ -108,10 +102,26 @@ class CommitArtifacts:
         oldest = min(datetime.fromisoformat(timeline.commits[index].date) for index in indices)
         found: dict[str, list[WorkflowArtifact]] = {}
         for artifact in self.listed(oldest - _BEFORE):
-            if (run := artifact.workflow_run) and run.head_repository_id == run.repository_id:
+            run = artifact.workflow_run
+            is_ours = run and run.head_repository_id == run.repository_id and self.settings.branch in (None, run.head_branch)
+            if run and is_ours:
                 found.setdefault(run.head_sha, []).append(artifact)
         built = ((index, found.get(timeline.commits[index].sha)) for index in indices)
         return [self._build(timeline, index, artifacts) for index, artifacts in built if artifacts]
+
+    def _build(self, timeline: Timeline, index: int, artifacts: Sequence[WorkflowArtifact]) -> Build:
+        """Return the build of the newest artifact that is installed or can be downloaded."""
+        now = datetime.now(UTC)
+        for artifact in artifacts:
+            is_installed = is_intact(self.workspace.toolchains / self._folder(str(artifact.id)))
+            if is_installed or not (artifact.expired or (artifact.expires_at and artifact.expires_at <= now)):
+                return commit_build(self.name, timeline, index, 0.0 if is_installed else _SECONDS, str(artifact.id))
+        when = artifacts[0].expires_at
+        reason = f"its {self.settings.artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
+        return commit_build(self.name, timeline, index, 0.0, "", reason)
+
+    def _folder(self, artifact: str) -> str:
+        return f"artifact-{self.slug.replace('/', '-')}-{artifact}"
 
     def obtain(self, build: Build, package: str | None = None) -> Path:
         if build.untestable is not None:
@@ -119,51 +129,37 @@ class CommitArtifacts:
         name = f"{self.settings.artifact} of {build.revision.name[:10]}"
 
         def fill(root: Path, scratch: Path) -> None:
-            archive = scratch / "artifact.zip"
-            self._download(build.item, archive, name)
+            if self.token is None:
+                host = host_of(self.api)
+                raise EnvironmentFailure(f"{host} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)")
+            archive, url = scratch / "artifact.zip", f"{self.api}/repos/{self.slug}/actions/artifacts/{int(build.item)}/zip"
+            Web(self.workspace, self.token).download(url, archive, name)
             release = self._extract(archive, scratch, name, package)
             archive.unlink()
             requirement = f"{release.distribution} @ {(scratch / release.wheel).as_uri()}"
             Uv(self.workspace, root, scratch).unpack(name, requirement, release.python)
 
-        folder = self._folder(build.item).name
+        folder = self._folder(build.item)
         return fill_folder(self.workspace, f"{folder}-{package}" if package else folder, name, fill)
-
-    def _folder(self, artifact: str) -> Path:
-        return self.workspace.toolchains / f"artifact-{self.slug.replace('/', '-')}-{artifact}"
-
-    def _build(self, timeline: Timeline, index: int, artifacts: Sequence[WorkflowArtifact]) -> Build:
-        """Return the build of the newest artifact that is installed or can be downloaded."""
-        now = datetime.now(UTC)
-        for artifact in artifacts:
-            is_installed = is_intact(self._folder(str(artifact.id)))
-            if is_installed or not (artifact.expired or (artifact.expires_at and artifact.expires_at <= now)):
-                return commit_build(self.name, timeline, index, 0.0 if is_installed else _SECONDS, str(artifact.id))
-        when = artifacts[0].expires_at
-        reason = f"its {self.settings.artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
-        return commit_build(self.name, timeline, index, 0.0, "", reason)
 
     def listed(self, since: datetime) -> Iterator[WorkflowArtifact]:
         """Yield the artifacts that were made since a time, the newest first. EnvironmentFailure when they cannot be listed."""
-        name, branch = self.settings.artifact, self.settings.branch
         task = self.workspace.progress.task("list artifacts")
         try:
             for number in range(1, _MAX_PAGES + 1):
                 page = self._page(number)
-                for artifact in page.artifacts:
-                    run = artifact.workflow_run
-                    if artifact.name == name and (branch is None or (run and run.head_branch == branch)):
-                        yield artifact
+                yield from (artifact for artifact in page.artifacts if artifact.name == self.settings.artifact)
                 if number * _PAGE_SIZE >= page.total_count or not page.artifacts or page.artifacts[-1].created_at < since:
                     return
                 task.describe(f"list artifacts of {page.artifacts[-1].created_at:%Y-%m-%d}")
-            raise unusable(self.api, f"{self.slug} has more than {_MAX_PAGES} pages of {name}")
+            raise unusable(self.api, f"{self.slug} has more than {_MAX_PAGES} pages of {self.settings.artifact}")
         finally:
             task.finish()
 
     def _page(self, number: int) -> ArtifactsPage:
         query: dict[str, str | int] = {"name": self.settings.artifact, "per_page": _PAGE_SIZE, "page": number}
-        answer, host = Web(self.workspace, self.token).get(self._url, query, accept=_JSON), host_of(self.api)
+        url, host = f"{self.api}/repos/{self.slug}/actions/artifacts", host_of(self.api)
+        answer = Web(self.workspace, self.token).get(url, query, accept="application/vnd.github+json")
         if answer.status_code == 401:
             raise EnvironmentFailure(f"{host} rejects the token in GITHUB_TOKEN or GH_TOKEN")
         if answer.status_code != 200:
@@ -173,14 +169,6 @@ class CommitArtifacts:
         except ValidationError as error:
             reason = " ".join(str(error).splitlines()[1:3])
             raise unusable(self.api, f"it is not a list of artifacts: {reason}") from error
-
-    def _download(self, artifact: str, target: Path, name: str) -> None:
-        """Download an artifact's zip archive. Unobtainable when it expired, EnvironmentFailure without permission."""
-        if self.token is None:
-            raise EnvironmentFailure(
-                f"{host_of(self.api)} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)"
-            )
-        Web(self.workspace, self.token).download(f"{self._url}/{int(artifact)}/zip", target, name)
 
     def _extract(self, archive: Path, scratch: Path, name: str, package: str | None) -> Release:
         """Extract the wheel for this platform: the compiler's, or that of another package."""

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
-from stat import S_ISREG
 
 from pydantic import Field
 
@@ -22,10 +20,10 @@ from triage.execution.environment import Purpose
 from triage.execution.process import Log, run, unlimited
 from triage.git_history import Repository, Timeline
 from triage.git_history.checkout import Checkout
-from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending, Execution
 from triage.recipes.mapping import Duration, Text, Texts, Variables
-from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree
+from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree, stamp
 from triage.toolchains.install import USE, fill_folder, is_intact
 from triage.toolchains.sources.base import Build, SourceContext, SourceSection, commit_build
 
@@ -77,15 +75,16 @@ class SourceBuilds:
         builds = []
         for index in indices:
             sha = timeline.commits[index].sha
-            failure, is_installed = self._failure(sha), is_intact(self.workspace.toolchains / self._folder_name(sha))
-            reason = None if failure is None else str(failure)
+            failure = self._failure(sha)
+            is_installed = is_intact(self.workspace.toolchains / self._folder_name(sha))
+            reason = str(failure) if failure else None
             builds.append(commit_build(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason))
         return builds
 
     def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything
         """Build a commit that is not installed. A failed build is stored, and not tried again with the same steps."""
         sha = build.item
-        if (failure := self._failure(sha)) is not None:
+        if failure := self._failure(sha):
             raise failure
         name, task = self._folder_name(sha), self.workspace.progress.task(f"build {sha[:10]}")
         try:
@@ -118,7 +117,17 @@ class SourceBuilds:
             build = folder / "build"
             checkout = Checkout(folder / "source", self.repository, log, self.workspace.stop)
             checkout.check_out(sha, submodules=self.steps.submodules)
-            env = self._environment(folder, root, sha)
+            env = {
+                "LC_ALL": "C.UTF-8",
+                "GIT_TERMINAL_PROMPT": "0",
+                **self.steps.env,
+                "TRIAGE_SOURCE": str(folder / "source"),
+                "TRIAGE_BUILD": str(build),
+                "TMPDIR": str(folder / "tmp"),  # compilers that are killed leave files there
+                "TRIAGE_OUT": str(root),
+                "TRIAGE_COMMIT": sha,
+                "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
+            }
             is_used = any(build.iterdir())
             with self.workspace.timing(self._kind(is_used)):
                 reason = self._run(folder, root, log, env)
@@ -132,9 +141,8 @@ class SourceBuilds:
         if reason is None:
             return
         text = log.path.read_text("utf-8", "replace")
-        for sign in _MACHINE_ERRORS:
-            if sign in text:
-                raise EnvironmentFailure(f"cannot build {sha[:10]}: {sign} (log: {log.path})")
+        if sign := next((sign for sign in _MACHINE_ERRORS if sign in text), None):
+            raise EnvironmentFailure(f"cannot build {sha[:10]}: {sign} (log: {log.path})")
         raise Unobtainable(f"{sha[:10]} does not build: {reason}", log.path)
 
     def _run(self, folder: Path, root: Path, log: Log, env: Mapping[str, str | None]) -> str | None:
@@ -151,61 +159,33 @@ class SourceBuilds:
         _check_library_paths(root, folder)
         return None
 
-    def _environment(self, folder: Path, root: Path, sha: str) -> dict[str, str | None]:
-        env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
-        if shutil.which("ccache"):
-            defaults = {
-                "CMAKE_C_COMPILER_LAUNCHER": "ccache",
-                "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
-                "CCACHE_DIR": str(self.workspace.home / "ccache"),
-                # Builders share object files although their paths differ.
-                "CCACHE_BASEDIR": str(folder),
-                "CCACHE_NOHASHDIR": "1",
-            }
-            env |= {name: value for name, value in defaults.items() if name not in os.environ}
-        return {
-            **env,
-            **self.steps.env,
-            "TRIAGE_SOURCE": str(folder / "source"),
-            "TRIAGE_BUILD": str(folder / "build"),
-            "TMPDIR": str(folder / "tmp"),  # compilers that are killed leave files there
-            "TRIAGE_OUT": str(root),
-            "TRIAGE_COMMIT": sha,
-            "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
-        }
-
     @contextmanager
     def _builder(self) -> Iterator[Path]:
         """Hold a folder with a private clone and a build folder that no other process uses: the first free one, or a new one.
 
         If its last user was killed, the build folder, whose state is unknown, is emptied.
         """
-        with disk_errors("create a builder"):
-            self._builders.mkdir(parents=True, exist_ok=True)
-            for folder in (self._builders / str(number) for number in count()):
-                mark, now = folder.with_name(f".{folder.name}.lock"), fcntl.LOCK_EX | fcntl.LOCK_NB
+        self._builders.mkdir(parents=True, exist_ok=True)
+        for folder in (self._builders / str(number) for number in count()):
+            try:
+                lock = lock_file(folder.with_name(f".{folder.name}.lock"), fcntl.LOCK_EX | fcntl.LOCK_NB, self.workspace.stop)
+            except BlockingIOError:
+                continue
+            busy, build, temporary = folder / ".busy", folder / "build", folder / "tmp"
+            with lock:  # pruning needs it too
+                if busy.exists():
+                    remove_tree(build)
+                remove_tree(temporary)
+                for each in (build, temporary):
+                    each.mkdir(parents=True, exist_ok=True)
+                for mark in (busy, folder / USE):
+                    mark.touch()
                 try:
-                    lock = lock_file(mark, now, self.workspace.stop)  # pruning needs it too
-                except BlockingIOError:
-                    continue
-                with lock:
-                    busy, build, temporary = folder / ".busy", folder / "build", folder / "tmp"
-                    if busy.exists():
-                        remove_tree(build)
+                    yield folder
+                finally:
                     remove_tree(temporary)
-                    for each in (build, temporary):
-                        each.mkdir(parents=True, exist_ok=True)
-                    (folder / USE).touch()
-                    busy.touch()
-                    try:
-                        yield folder
-                    except TriageError:  # the build has ended in order
-                        busy.unlink()
-                        raise
-                    finally:
-                        remove_tree(temporary)
-                    busy.unlink()  # stays after any other error: the state of the build folder is unknown then
-                    return
+                    busy.unlink()
+            return
 
 
 def _check_library_paths(root: Path, builder: Path) -> None:
@@ -213,29 +193,23 @@ def _check_library_paths(root: Path, builder: Path) -> None:
 
     The next build replaces them, so that results would be those of another commit.
     """
-    for path in sorted(root.rglob("*")):
-        for text in _library_paths(path):
-            if any(Path(folder).is_relative_to(builder) for folder in text.split(":")):
-                raise EnvironmentFailure(
-                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({text}), which "
-                    "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
-                )
-
-
-def _library_paths(path: Path) -> list[str]:
-    """Return RPATH and RUNPATH of an ELF binary, or nothing for another file."""
     from elftools.common.exceptions import ELFError
     from elftools.construct import ConstructError
     from elftools.elf.dynamic import DynamicSegment
     from elftools.elf.elffile import ELFFile
 
-    try:
-        with path.open("rb") as source:
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        texts: list[str] = []
+        with suppress(ELFError, ConstructError, AttributeError, ValueError), path.open("rb") as source:
             segments = [segment for segment in ELFFile(source).iter_segments() if isinstance(segment, DynamicSegment)]
             tags = [vars(tag) for segment in segments for tag in segment.iter_tags()]
-            return [tag[name] for tag in tags for name in ("rpath", "runpath") if name in tag]
-    except (ELFError, ConstructError, AttributeError, OSError, ValueError):
-        return []
+            texts += [tag[name] for tag in tags for name in ("rpath", "runpath") if name in tag]
+        for text in texts:
+            if any(Path(folder).is_relative_to(builder) for folder in text.split(":")):
+                raise EnvironmentFailure(
+                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({text}), which "
+                    "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
+                )
 
 
 class ScriptSection(SourceSection):
@@ -270,23 +244,23 @@ class ScriptedToolchains:
         return [commit_build(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
 
     def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - the path has everything
-        sha, known = build.item, self._printed()
-        path, stamp = known.get(sha, ("", ""))
-        if path and Path(path).exists() and _stamp(Path(path)) == stamp:
+        sha = build.item
+        path, written = self._printed().get(sha, ("", ""))
+        if path and Path(path).exists() and _stamp_below(Path(path)) == written:
             return Path(path)
         with (
             _open_log(self.workspace.home / "logs" / f"command-{sha[:16]}.log") as log,
             self.workspace.timing(f"command:{self.settings.run}"),
         ):
             found = self._run(sha, log)
-        stamp, known = _stamp(found), self._printed()
+        written, known = _stamp_below(found), self._printed()
         for other, (path, other_stamp) in known.items():
-            if other != sha and path == str(found) and other_stamp != stamp:  # results of one would be those of the other
+            if other != sha and path == str(found) and other_stamp != written:  # results of one would be those of the other
                 raise EnvironmentFailure(
                     f"the script printed {found} for {other[:10]} and now for {sha[:10]}, with other files in it: "
                     "print another path for each commit, and never change the files of a commit"
                 )
-        self.workspace.state("printed paths").put(self._key(), {**known, sha: (str(found), stamp)})
+        self.workspace.state("printed paths").put(self._key(), {**known, sha: (str(found), written)})
         return found
 
     def _printed(self) -> dict[str, tuple[str, str]]:
@@ -294,12 +268,12 @@ class ScriptedToolchains:
         return self.workspace.state("printed paths").get(self._key()) or {}
 
     def _key(self) -> str:
-        """Return a digest of the command, its folder and variables, and the contents of the files that the command names."""
-        contents: list[bytes] = []
-        with suppress(ValueError, OSError):  # the shell understands more than shlex, and a file may be unreadable
-            words = (self.folder / word for word in shlex.split(self.settings.run))
-            contents += (path.read_bytes() for path in words if path.is_file())
-        return _digest((str(self.folder), self.settings.run, sorted(self.settings.env.items())), *contents, size=10)
+        """Return a digest of the command, its folder and variables, and of the files that the command names."""
+        written = ""
+        with suppress(ValueError, OSError):  # the shell understands more than shlex
+            files = (self.folder / word for word in shlex.split(self.settings.run))
+            written = stamp(path for path in files if path.is_file())
+        return _digest(str(self.folder), self.settings.run, sorted(self.settings.env.items()), written, size=10)
 
     def _run(self, sha: str, log: Log) -> Path:
         run, env = self.settings.run, {**self.settings.env, "TRIAGE_COMMIT": sha}
@@ -318,15 +292,8 @@ class ScriptedToolchains:
         return self.folder / printed
 
 
-def _stamp(path: Path) -> str:
-    """Return a digest of the names, sizes and times of change of a file, or of all files in a folder."""
-    lines: list[object] = []
-    for entry in [path] if path.is_file() else sorted(path.rglob("*")):
-        with suppress(OSError):  # removed meanwhile, or a link to nothing
-            stat = entry.stat()
-            if S_ISREG(stat.st_mode):
-                lines.append((str(entry), stat.st_size, stat.st_mtime_ns, stat.st_ino))
-    return _digest(*lines, size=16)
+def _stamp_below(path: Path) -> str:
+    return stamp([path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()))
 
 
 def _digest(*values: object, size: int) -> str:
