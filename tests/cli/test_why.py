@@ -77,12 +77,20 @@ def test_a_case_that_passes_has_nothing_to_explain(triage: Triage, tmp_path: Pat
         assert (found["status"], found["failure"], found["next"]) == ("passes", None, [])
 
 
-def test_a_spent_budget_leaves_the_commands(triage: Triage, tmp_path: Path) -> None:
+def test_a_spent_budget_holds_for_every_step_and_leaves_the_commands(triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "slow", "breaks-3")
     found = explained(triage, path, "--budget", "0.001s")
-    assert found["bisection"]["status"] == "culprit"
-    assert [step["step"] for step in found["left"]] == ["attribute", "remedy"]
-    assert found["left"][0]["command"] == f"triage attribute {path} --good 1.2.0 --bad 1.3.0"
+    assert (found["failure"]["class"], found["bisection"]) == ("shared-memory-overflow", None)
+    assert [(step["step"], step["command"]) for step in found["left"]] == [
+        ("bisect", f"triage bisect {path}"),
+        ("remedy", f"triage remedy {path} -t 1.5.0"),
+    ]
+    assert found["next"][0] == f"triage why {path} --budget 10m"
+
+
+def test_only_advice_that_can_apply_is_given(triage: Triage, tmp_path: Path) -> None:
+    path = recipe(tmp_path, "never", "breaks-0")
+    assert not any("--iree-opt-level=O3" in text for text in explained(triage, path)["advice"])
 
 
 def test_a_log_is_classified(triage: Triage, tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import time
 from typing import Annotated
 
 from triage.classify import ClassifiedLog, classify_log, load_rules
-from triage.cli.context import one_case
+from triage.cli.context import one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import Compiling, FormatOption, OneCase, duration_option, rev_option
+from triage.cli.options import FormatOption, OneCase, duration_option, rev_option
+from triage.cli.screen import AppContext
 from triage.compilers.recipe_start import NoProgramError
 from triage.report.document import plain_text
 from triage.report.formats import write_report
@@ -18,13 +20,15 @@ _BUDGET = 60.0  # seconds
 
 @command
 def why(
+    app: AppContext,
     chosen: OneCase,
-    compiling: Compiling,
     toolchain: Annotated[
         str | None,
         rev_option("Toolchain to explain the failure on (default: the newest release that fails).", "--toolchain", "-t"),
     ] = None,
-    budget: Annotated[float | None, duration_option("Time for passes and remedies (default: 60s).", "--budget")] = None,
+    budget: Annotated[
+        float | None, duration_option("Time for all steps after the first compile (default: 60s).", "--budget")
+    ] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Explain one failure: how and where it fails, since which release, after which pass, and what works around it.
@@ -38,13 +42,13 @@ def why(
 
     - `triage why -- iree-compile model.mlir --iree-hal-target-backends=rocm`
     """
-    from triage.nightly.explanation import ExplainRequest, Explanation, explain
+    from triage.nightly.explanation import Explainer, Explanation
     from triage.report.explanation import headline, why_document, why_facts
 
-    path = chosen.recipe
+    started, path = time.monotonic(), chosen.recipe
     try:
         cases = chosen.load_all()
-    except NoProgramError:
+    except NoProgramError as error:
         if not path.is_file():  # standard input is read
             raise
         failures = classify_log(path, load_rules([]))
@@ -52,19 +56,22 @@ def why(
         found = Explanation(
             str(path),
             log=ClassifiedLog(str(path), failures),
-            reason="The text contains no whole program: name the program and its target, or give the command line.",
+            reason=str(error),
             next=(shlex.join(["triage", "why", *words]), "triage why -- COMPILER PROGRAM FLAGS"),
         )
         write_report(output, found, why_document)
         return Exit.FOUND if failures else Exit.OK
-    case = one_case(cases, chosen.case)
+    case = one_case(cases, chosen.case) if chosen.case else cases[0]
     matrix = case.name.partition("[")[2].rstrip("]") or None
     options = {"--backend": chosen.program.backend, "--chip": chosen.program.chip, "--case": matrix}
     words = [str(path), *(word for name, value in options.items() if value for word in (name, value))]
     words += [word for config in chosen.suite_config or () for word in ("--suite-config", str(config))]
-    with compiling.open(*cases) as runner:
+    with open_runner(app, cases) as runner:
+        if case is not cases[-1] and not chosen.case:
+            runner.progress.note(f"{case.name}, the first of {len(cases)} cases; --case chooses another one")
         shown = set()
-        for found in explain(ExplainRequest(runner, case, cases, words, toolchain, _BUDGET if budget is None else budget)):
+        explainer = Explainer(runner, case, cases, words, toolchain, _BUDGET if budget is None else budget, started)
+        for found in explainer.explain():
             for line in (headline(found), *(f"{name}: {plain_text(text)}" for name, text in why_facts(found) if name)):
                 if line not in shown:
                     runner.progress.note(line)

@@ -6,23 +6,26 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any, ClassVar
 
 from triage.attribute.result import Attribution
+from triage.bisect.plan import bisect_between
 from triage.bisect.result import Bisection, BisectKind
+from triage.bisect.search import BisectRequest
 from triage.classify import ClassifiedLog
-from triage.execution.engine import Engine, time_limit
+from triage.execution.engine import Engine
 from triage.model.case import Case
-from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
-from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Untestable
 from triage.model.revision import Revision
 from triage.nightly.result import StepResult
+from triage.nightly.steps import diverging_pass, do_step, working_remedies
 from triage.remedy.result import Remedies
-from triage.toolchains.registry import ToolchainRef
+from triage.remedy.workflow import RemedyRequest
 
 _REMEDIES_TRIED = 40  # candidates
+_CONFIDENCE = 0.9  # of a bisect, which then probes each pair again once
+_ADVICE = 2  # lines
+_MORE_TIME = "10m"  # in the command that goes on after a spent budget
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Explanation:
     toolchain: Revision | None = None
     """The one that was asked for, or the newest installed release."""
     passes: bool = False
-    """Whether the case compiles on that toolchain."""
+    """Whether the case passes on that toolchain."""
     failure: Failure | None = None
     flaky: bool = False
     fails_on: Revision | None = None
@@ -46,6 +49,8 @@ class Explanation:
     bisection: Bisection | None = None
     attribution: Attribution | None = None
     remedies: Remedies | None = None
+    advice: tuple[str, ...] = ()
+    """What usually helps, if no remedy was found."""
     left: tuple[StepResult, ...] = ()
     """Steps without a result, each with the reason."""
     next: tuple[str, ...] = ()
@@ -88,9 +93,9 @@ class Explanation:
         return "passes" if self.failure is None else "fixed" if self.fixed else "fails"
 
 
-@dataclass(frozen=True)
-class ExplainRequest:
-    """The case to explain and how."""
+@dataclass
+class Explainer:
+    """Explains one case within a budget of time."""
 
     runner: Engine
     case: Case
@@ -101,122 +106,117 @@ class ExplainRequest:
     rev: str | None
     """The toolchain (default: the newest installed release)."""
     budget: float
-    """Seconds to compare the passes and to try remedies."""
+    """Seconds for all steps after the first compile."""
+    started: float
+    """The time from which on the budget counts, as `time.monotonic` has it."""
+    left: tuple[StepResult, ...] = ()
 
-    def ref(self, name: str | None = None) -> ToolchainRef:
+    def explain(self) -> Iterator[Explanation]:
+        """Explain the case step by step, and yield what is known after each step.
+
+        Raises:
+            BadInput: The family has no releases, or there is no such revision.
+            EnvironmentFailure: The toolchain cannot be obtained.
+        """
         registry, family = self.runner.registry, self.case.compiler
-        if name is not None:
-            return registry.resolve(name, family)
-        stored = registry.installed_releases(family)
-        return stored[-1] if stored else registry.resolve("latest", family)
-
-    def line(self, command: str, *options: str) -> str:
-        """Return a command line about the case."""
-        return shlex.join(["triage", command, *self.words, *options])
-
-
-def explain(request: ExplainRequest) -> Iterator[Explanation]:
-    """Explain a case step by step, and yield what is known after each step.
-
-    Raises:
-        BadInput: The family has no releases, or there is no such revision.
-        EnvironmentFailure: The toolchain cannot be obtained.
-    """
-    runner, case = request.runner, request.case
-    ref = request.ref(request.rev)
-    probe = runner.probe(case, ref)
-    known = Explanation(case.name, case.compiler, probe.revision, isinstance(probe.outcome, Compiled))
-    if isinstance(probe.outcome, Failed):
-        known = replace(known, failure=probe.outcome.failure, flaky=probe.outcome.flaky, fails_on=probe.revision)
-    elif isinstance(probe.outcome, Untestable):
-        known = replace(known, reason=probe.outcome.reason, cause=probe.outcome.cause)
-    yield known
-    if request.rev and (known.failure is None or known.flaky):
-        return
-    found = _within(runner, inf, lambda: _bisect(request, ref))
-    known = _with(known, "bisection", found, request.line("bisect"))
-    if isinstance(found, Bisection) and found.failure and not known.flaky:
-        known = replace(known, failure=known.failure or found.failure)
-        last = found.fixed.before if found.fixed else None if found.brought_failure else found.before
-        if request.rev is None and last:
-            known = replace(known, failure=found.failure, fails_on=last)
-        known = replace(known, fails_on=known.fails_on or found.after)
-    yield known
-    if known.failure is None or known.fails_on is None or known.flaky:
-        return
-    started, toolchain = time.monotonic(), known.fails_on.name
-    is_regression = known.bisection is not None and known.bisection.brought_failure
-    if (pair := known.pair) and runner.compilers[case.compiler].ir is not None and known.failure.stage is Stage.COMPILE:
-        found = _within(runner, request.budget / 2, lambda: _attribute(request, pair))
-        known = _with(known, "attribution", found, request.line("attribute", *_ends(pair)))
+        stored = registry.installed_releases(family) if self.rev is None else ()
+        probe = self.runner.probe(self.case, stored[-1] if stored else registry.resolve(self.rev or "latest", family))
+        known = Explanation(self.case.name, self.case.compiler, probe.revision, isinstance(probe.outcome, Compiled))
+        if isinstance(probe.outcome, Failed):
+            known = replace(known, failure=probe.outcome.failure, flaky=probe.outcome.flaky, fails_on=probe.revision)
+        elif isinstance(probe.outcome, Untestable):
+            failure = probe.outcome.failure
+            where = f"{failure.location.rpartition('/')[2]}: " if failure and failure.location else ""
+            known = replace(known, reason=where + probe.outcome.reason, cause=probe.outcome.cause)
         yield known
-    good = ["--good", known.broke[0].name] if known.broke and is_regression else []
-    rest = request.budget - (time.monotonic() - started)
-    found = _within(runner, rest, lambda: _remedies(request, toolchain, good[1:], rest / 2))
-    narrow = request.line("remedy", "-t", toolchain, *good)
-    known = _with(known, "remedies", found, narrow)
-    if known.broke:
-        narrow = request.line("bisect", *([] if is_regression else ["--find", "fix"]), *_ends(known.broke), "--repo", "DIR")
-    yield replace(known, next=(request.line("reduce", "-t", toolchain, *good), narrow))
+        if known.flaky or (self.rev and known.failure is None):
+            return
+        share = 0.5 if known.failure else 0.9  # without a failure there is nothing to do after the bisect
+        found: Bisection | None = self._step("bisect", share, self._bisect, ())
+        known = self._with_origin(replace(known, bisection=found))
+        yield known
+        if known.failure is not None and known.fails_on is not None:
+            yield from self._what_helps(known, known.failure, known.fails_on.name)
+        elif self.left:
+            yield replace(known, left=self.left, next=self._more())
+
+    def _with_origin(self, known: Explanation) -> Explanation:
+        """Return what is known with the failure that was bisected and the newest release that has it."""
+        found = known.bisection
+        if found is None or found.failure is None:
+            return known
+        last = found.fixed.before if found.fixed else None if found.brought_failure else found.before
+        if self.rev is None and last:
+            return replace(known, failure=found.failure, fails_on=last)
+        return replace(known, failure=known.failure or found.failure, fails_on=known.fails_on or found.after)
+
+    def _what_helps(self, known: Explanation, failure: Failure, toolchain: str) -> Iterator[Explanation]:
+        """Compare the passes and try remedies; yield what is known after each."""
+        registry, family = self.runner.registry, self.case.compiler
+        is_regression = known.bisection is not None and known.bisection.brought_failure
+        if known.pair and self.runner.compilers[family].ir is not None:
+            good, bad = (registry.resolve(revision.name, family) for revision in known.pair)
+            compare = lambda: diverging_pass(self.runner, self.case, failure, (good, bad), excerpts=False)  # noqa: E731
+            known = replace(known, attribution=self._step("attribute", 0.5, compare, _ends(known.pair)))
+            yield replace(known, left=self.left)
+        better = ["--good", known.broke[0].name] if known.broke and is_regression else []
+        request = RemedyRequest(
+            self.case,
+            registry.resolve(toolchain, family),
+            registry.resolve(better[1], family) if better else None,
+            _REMEDIES_TRIED,
+            self.siblings,
+            seconds=self._rest() / 2,  # the others are for checks on other compilers
+        )
+        options = ["-t", toolchain, *better]
+        remedies: Remedies | None = self._step("remedy", 1.0, lambda: working_remedies(self.runner, request), options)
+        next_: list[str] = [*self._more(), self._line("reduce", *options)]
+        if known.broke:
+            kind = [] if is_regression else ["--find", "fix"]
+            next_.append(self._line("bisect", *kind, *_ends(known.broke), "--repo", "DIR"))
+        advice = () if remedies else self._advice(failure)
+        yield replace(known, remedies=remedies, advice=advice, left=self.left, next=tuple(next_[:2]))
+
+    def _step(self, name: str, share: float, do: Callable[[], Any], options: Sequence[str]) -> Any:
+        """Do a step in a share of the time that is left, and return its answer; note why it has none."""
+        answers: list[Any] = []
+        done = do_step(self.runner, name, share * self._rest(), lambda: answers.append(do()))
+        if done.status in ("left", "failed"):
+            self.left += (replace(done, command=self._line(name, *options)),)
+        return answers[0] if answers else None
+
+    def _bisect(self) -> Bisection:
+        """Find where the case broke among the releases and, for a named release that fails, where it was fixed later."""
+        registry, family = self.runner.registry, self.case.compiler
+        request = BisectRequest(self.runner, self.case, confidence=_CONFIDENCE)
+        if self.rev is None:
+            return bisect_between(request)
+        ref = registry.resolve(self.rev, family)
+        if not ref.is_release:
+            return bisect_between(request, registry.resolve("latest", family).revision.name, self.rev)
+        found = bisect_between(request, None, self.rev)
+        if registry.releases(family)[-1].revision.name != ref.revision.name:
+            fix = bisect_between(replace(request, kind=BisectKind.FIX), self.rev)
+            found = replace(found, fixed=fix.transition())
+        return found
+
+    def _advice(self, failure: Failure) -> tuple[str, ...]:
+        """Return the advice for this failure: `remedy` tried flags already, and a flag can only be removed where it is set."""
+        flags = {flag.text.partition("=")[0] for flag in self.case.flags}
+        texts = failure.advice(self.case.compiler)
+        return tuple(text for text in texts if "--" not in text or any(flag in text for flag in flags))[:_ADVICE]
+
+    def _rest(self) -> float:
+        return self.started + self.budget - time.monotonic()
+
+    def _more(self) -> tuple[str, ...]:
+        """Return the command that goes on where the budget ended."""
+        rev = ["-t", self.rev] if self.rev else []
+        return (self._line("why", *rev, "--budget", _MORE_TIME),) if any(one.status == "left" for one in self.left) else ()
+
+    def _line(self, command: str, *options: str) -> str:
+        return shlex.join(["triage", command, *self.words, *options])
 
 
 def _ends(pair: tuple[Revision, Revision]) -> list[str]:
     return ["--good", pair[0].name, "--bad", pair[1].name]
-
-
-def _with(known: Explanation, name: str, found: Any, command: str) -> Explanation:
-    """Add the result of a step, or why it has none."""
-    if not isinstance(found, str):
-        return replace(known, **{name: found})
-    return replace(known, left=(*known.left, StepResult(command.split()[1], "left", 0.0, found, command)))
-
-
-def _within(runner: Engine, seconds: float, step: Callable[[], Any]) -> Any:
-    """Return the result of a step, or the reason why it has none. It is stopped when its time is over."""
-    if seconds <= 0:
-        return "the budget is spent"
-    with time_limit(runner.stop, seconds) as over:
-        try:
-            return step()
-        except Interrupted:
-            if not over.is_set():
-                raise
-        except (BadInput, EnvironmentFailure) as error:
-            return str(error)
-    return "the budget is spent"
-
-
-def _bisect(request: ExplainRequest, ref: ToolchainRef) -> Bisection:
-    """Find where the case broke among the releases and, for a named release that fails, where it was fixed later."""
-    from triage.bisect.plan import bisect_between  # numpy is slow to import
-    from triage.bisect.search import BisectRequest
-
-    bisecting = BisectRequest(request.runner, request.case)
-    if request.rev is None:
-        return bisect_between(bisecting)
-    if not ref.is_release:
-        return bisect_between(bisecting, request.ref("latest").revision.name, request.rev)
-    found = bisect_between(bisecting, None, request.rev)
-    if request.runner.registry.releases(request.case.compiler)[-1].revision.name != ref.revision.name:
-        fix = bisect_between(replace(bisecting, kind=BisectKind.FIX), request.rev)
-        found = replace(found, fixed=fix.transition())
-    return found
-
-
-def _attribute(request: ExplainRequest, pair: tuple[Revision, Revision]) -> Attribution | str:
-    from triage.attribute.divergence import attribute  # slow to import
-
-    good, bad = (request.ref(revision.name) for revision in pair)
-    found = attribute(request.runner, request.case, good, bad, excerpts=False)
-    return found if found.reason is None else found.reason
-
-
-def _remedies(request: ExplainRequest, bad: str, good: Sequence[str], seconds: float) -> Remedies | str:
-    from triage.remedy.workflow import RemedyRequest, find_remedies
-
-    better = request.ref(good[0]) if good else None
-    asked = RemedyRequest(request.case, request.ref(bad), better, _REMEDIES_TRIED, request.siblings, seconds=seconds)
-    found = find_remedies(request.runner, asked)
-    if found.is_out_of_time and not found.remedies:
-        return f"none of {found.tried} candidates works, {found.left} are left"
-    return found

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from triage.execution.engine import time_limit
 from triage.execution.files import Prepared
-from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.nightly.result import (
     CaseChangeKind,
     CaseResult,
@@ -23,7 +21,7 @@ from triage.nightly.result import (
     StepResult,
     cluster_id,
 )
-from triage.nightly.steps import STEPS, ClusterInWork, InvestigationSetting, NoResult, commit_of
+from triage.nightly.steps import STEPS, ClusterInWork, InvestigationSetting, commit_of, do_step
 from triage.reduce.program import settings_of
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -83,7 +81,7 @@ class Investigation:
             noted = {step.step for step in work.record.steps}
             for step in self.steps:
                 if step not in noted:
-                    self._note(work, step, "left", "not begun")
+                    self._note(work, StepResult(step, "left", reason="not begun"))
         known = {work.record.signature for work in self.clusters}
         clusters = [work.record for work in self.clusters]
         clusters += [cluster for cluster in night.clusters if cluster.signature not in known]
@@ -135,49 +133,28 @@ class Investigation:
 
     def _take(self, cluster: ClusterInWork, step: str) -> None:
         """Do a step, and record why it has no result where it has none."""
-        began, runner = time.monotonic(), self.setting.run.runner
-        rest = inf if self.budget is None else self.budget - (began - self._started)
-        if rest <= 0:
-            self._note(cluster, step, "left", "the budget is spent")
-            return
+        runner = self.setting.run.runner
+        rest = inf if self.budget is None else self.budget - (time.monotonic() - self._started)
         # A third of what is left of the budget is for this step of all clusters, if it need not end.
         cluster.allowance = rest / 3 / sum(not _is_done(other, step) for other in self.clusters)
         seconds = cluster.allowance if step == "narrow" else rest
 
-        status, reason = "done", None
         runner.progress.note(f"{step}: {cluster.case.name}")
-        with time_limit(runner.stop, seconds) as over:
-            try:
-                STEPS[step](self.setting, cluster)
-            except Interrupted:
-                if not over.is_set():
-                    raise
-                status, reason = "left", "the budget is spent" if seconds == rest else "its share of the budget is spent"
-            except NoResult as error:
-                status, reason = error.status, str(error)
-            except EnvironmentFailure as error:  # another run may succeed
-                status, reason = "left", str(error)
-            except BadInput as error:
-                status, reason = "failed", str(error)
-            except OSError:
-                raise
-            except Exception as error:
-                status, reason = "failed", runner.internal_error(f"the step {step} of {cluster.case.name}", error).reason
-        if status != "done":
-            runner.stop.clear()  # a search that fails sets it, too, to end its other compiles
-        self._note(cluster, step, status, reason, round(time.monotonic() - began, 2))
-        if step in ("bisect", "narrow") and status == "done":
+        spent = "the budget is spent" if seconds == rest else "its share of the budget is spent"
+        done = do_step(runner, step, seconds, lambda: STEPS[step](self.setting, cluster), spent)
+        self._note(cluster, done)
+        if step in ("bisect", "narrow") and done.status == "done":
             self._group_by_culprit()
 
     def _seconds(self, case: str) -> float:
         return self.setting.run.seconds(case)
 
-    def _note(self, cluster: ClusterInWork, step: str, status: str, reason: str | None, seconds: float = 0.0) -> None:
-        command = self.setting.command_line(step, cluster) if status == "left" else None
-        outdated = {step, "confirm", "attribute"} if step == "narrow" and status == "done" else {step}
+    def _note(self, cluster: ClusterInWork, done: StepResult) -> None:
+        if done.status == "left":
+            done = replace(done, command=self.setting.command_line(done.step, cluster))
+        outdated = {done.step, "confirm", "attribute"} if done.step == "narrow" and done.status == "done" else {done.step}
         others = [other for other in cluster.record.steps if other.step not in outdated]
-        done = [*others, StepResult(step, status, seconds, reason, command)]
-        in_order = sorted(done, key=lambda result: list(STEPS).index(result.step))
+        in_order = sorted([*others, done], key=lambda result: list(STEPS).index(result.step))
         cluster.record = replace(cluster.record, steps=in_order)
 
     def _group_by_culprit(self) -> None:

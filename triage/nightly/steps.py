@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -12,24 +13,28 @@ from triage.attribute.divergence import attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection
 from triage.bisect.versions import rev_text
+from triage.execution.engine import Engine, time_limit
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history import Repository
 from triage.model.case import Case
+from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
 from triage.model.outcome import Compiled, Failed, Failure, Outcome
 from triage.nightly.origin import ToolchainPair
-from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster
+from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, StepResult
 from triage.nightly.run import NightRun
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import open_reproducers, replay
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
+from triage.remedy.result import Remedies
 from triage.remedy.workflow import RemedyRequest, find_remedies
 
 _REMEDIES_TRIED = 60  # candidates for one case
 _REMEDY_SECONDS = 300.0  # for the candidates of one case; a budget may allow less
 _PATIENCE = 120.0  # seconds for each compile that prints its IR
+_SPENT = "the budget is spent"
 
 
 class NoResult(Exception):
@@ -38,6 +43,66 @@ class NoResult(Exception):
     def __init__(self, reason: str, status: str = "failed") -> None:
         super().__init__(reason)
         self.status = status
+
+
+def do_step(runner: Engine, step: str, seconds: float, do: Callable[[], object], spent: str = _SPENT) -> StepResult:
+    """Do a step within its time, and return how it ended. spent: the reason where the time was too short."""
+    began, status, reason = time.monotonic(), "done", None
+    if seconds <= 0:
+        return StepResult(step, "left", reason=spent)
+    with time_limit(runner.stop, seconds) as over:
+        try:
+            do()
+        except Interrupted:
+            if not over.is_set():
+                raise
+            status, reason = "left", spent
+        except NoResult as error:
+            status, reason = error.status, str(error)
+        except EnvironmentFailure as error:  # another run may succeed
+            status, reason = "left", str(error)
+        except BadInput as error:
+            status, reason = "failed", str(error)
+        except OSError:
+            raise
+        except Exception as error:
+            status, reason = "failed", runner.internal_error(f"the step {step}", error).reason
+    if status != "done":
+        runner.stop.clear()  # a search that fails sets it, too, to end its other compiles
+    return StepResult(step, status, round(time.monotonic() - began, 2), reason)
+
+
+def diverging_pass(
+    runner: Engine,
+    case: Case,
+    failure: Failure,
+    pair: ToolchainPair,
+    repository: Repository | None = None,
+    *,
+    patience: float | None = None,
+    excerpts: bool = True,
+) -> Attribution:
+    """Find the pass after which the IR of two toolchains diverges. Raises NoResult if there is no answer."""
+    if runner.compilers[case.compiler].ir is None:
+        raise NoResult(f"the IR of {case.compiler} cannot be printed", "skipped")
+    if failure.stage is not Stage.COMPILE:
+        raise NoResult(f"it fails in the stage {failure.stage.value}", "skipped")
+    found = attribute(runner, case, *pair, repository, patience=patience, excerpts=excerpts)
+    if found.status is ComparisonResult.INCONCLUSIVE:
+        raise NoResult(found.reason or "no answer")
+    return found
+
+
+def working_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
+    """Find flags or input changes that work around a failure. Raises NoResult if there are none."""
+    found = find_remedies(runner, request)
+    if found.failure is None:
+        raise NoResult(found.reason or "")
+    if not found.remedies:
+        left = f"; {found.left} are left" if found.is_out_of_time else ""
+        upgrade = f", but it passes on {found.upgrade.name}" if found.upgrade else ""
+        raise NoResult(f"none of {found.tried} candidates works{upgrade}{left}", "left" if left else "failed")
+    return found
 
 
 @dataclass(frozen=True)
@@ -178,15 +243,10 @@ def _changing(
 
 def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Find the pass after which the IR before and at the culprit diverges."""
-    if setting.run.runner.compilers[cluster.case.compiler].ir is None:
-        raise NoResult(f"the IR of {cluster.case.compiler} cannot be printed", "skipped")
-    if cluster.failure.stage is not Stage.COMPILE:
-        raise NoResult(f"it fails in the stage {cluster.failure.stage.value}", "skipped")
     cluster.stand_aside()
     repository = Repository(setting.run.finder.repo) if setting.run.finder.repo else None
-    found = attribute(setting.run.runner, cluster.case, *cluster.known_pair, repository, patience=_PATIENCE)
-    if found.status is ComparisonResult.INCONCLUSIVE:
-        raise NoResult(found.reason or "no answer")
+    run, pair = setting.run.runner, cluster.known_pair
+    found = diverging_pass(run, cluster.case, cluster.failure, pair, repository, patience=_PATIENCE)
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))
     answer = ClusterAttribution(
         status=found.status.value,
@@ -206,13 +266,7 @@ def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     good = setting.run.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
     seconds = min(_REMEDY_SECONDS, cluster.allowance)
     request = RemedyRequest(cluster.case, setting.run.toolchain, good, _REMEDIES_TRIED, siblings, seconds=seconds)
-    found = find_remedies(setting.run.runner, request)
-    if found.failure is None:
-        raise NoResult(found.reason or "")
-    if not found.remedies:
-        left = f"; {found.left} are left" if found.is_out_of_time else ""
-        upgrade = f", but {found.upgrade.name} compiles it" if found.upgrade else ""
-        raise NoResult(f"none of {found.tried} candidates works{upgrade}{left}", "left" if left else "failed")
+    found = working_remedies(setting.run.runner, request)
     cluster.record = replace(cluster.record, remedies=list(found.remedies))
 
 

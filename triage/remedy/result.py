@@ -115,7 +115,8 @@ def state_of(probe: Probe) -> str:
         case Failed(failure):
             return f"fails: {failure.failure_class}"
         case Untestable(reason=reason):
-            return reason if reason.startswith("does not") else f"untestable: {reason}"
+            # What this compiler suggests instead of a flag says nothing about the remedy.
+            return reason.partition(";")[0] if reason.startswith("does not") else f"untestable: {reason}"
 
 
 def check_of(without: Probe, remedied: Probe) -> RemedyCheck:

@@ -222,7 +222,7 @@ def _remedy(change: CaseChange, probe: Probe, smallest: bool, checks: tuple[Reme
         f"The compiler still warns: {warnings[0].headline}." if warnings else "",
     ]
     broken = [check for check in checks if check.breaks]
-    parts += [f"It breaks {check.revision.name}, where the case compiles without it and {check.with_}." for check in broken]
+    parts += [f"It breaks {check.revision.name}, where the case passes without it: {check.with_}." for check in broken]
     parts += [] if checks else ["It was not tried on another compiler."]
     return Remedy(
         flags=change.flags,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from triage.bisect.result import Answer, Bisection
@@ -11,7 +12,7 @@ from triage.remedy.result import Remedies
 from triage.report.attribution import differences, sentence
 from triage.report.bisection import verdict_text
 from triage.report.document import Code, Document, Facts, Inline, Paragraph, Span, Style
-from triage.report.elements import compiler_title, failure_text, numbers_text, plural, revision_text
+from triage.report.elements import compiler_title, failure_text, numbers_text, revision_text
 from triage.report.tables import classify_document
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def why_document(found: Explanation) -> Document:
     else:
         blocks = [Paragraph([Span(found.case, "strong"), ": ", Span(headline(found), _STYLES.get(found.status, "warning"))])]
         blocks += [Facts(list(why_facts(found)))]
-    if found.reason:
-        blocks.append(Paragraph(found.reason))
     if found.next:
         blocks += [Paragraph(Span("Next", "strong")), Code("\n".join(found.next))]
     return Document(f"Why {found.case} fails", blocks)
@@ -42,17 +41,18 @@ def headline(found: Explanation) -> str:
         return f"fails only sometimes on {name}"
     if found.passes:
         before = f"; fails on {found.fails_on.name}" if found.fails_on else ""
-        return f"compiles on {name}{before}"
+        return f"passes on {name}{before}"
     return f"fails on {name}" if found.failure and found.toolchain == found.fails_on else f"cannot be tested on {name}"
 
 
 def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
     """Yield what each step found."""
+    if found.reason:
+        yield "reason", found.reason
     if failure := found.failure:
         yield "failure", failure_text(failure, 400)
         if numbers := numbers_text(failure):
             yield "numbers", numbers
-        yield from (("" if number else "helps", text) for number, text in enumerate(failure.advice(found.compiler)))
     if found.bisection:
         yield from _since(found, found.bisection)
     if attribution := found.attribution:
@@ -61,13 +61,14 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
             yield "", next(differences(attribution.persistent))
     if found.remedies:
         yield from _remedies(found.remedies)
+    yield from (("" if number else "advice", text) for number, text in enumerate(found.advice))
     for step in found.left:
-        yield "not done", f"{step.step}: {step.reason}; {step.command}"
+        yield ("not done", f"{step.step}: {step.reason}") if step.status == "left" else (step.step, step.reason or "")
 
 
 def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inline]]:
     if bisection.status is Answer.INCONCLUSIVE:
-        yield "since", bisection.reason or "not known"
+        yield "releases", bisection.reason or "not known"
     else:
         certainty = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
         name = "since" if bisection.brought_failure else "fixed"
@@ -75,14 +76,13 @@ def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inli
     if bisection.brought_failure and (pair := found.broke):
         yield "last good", revision_text(pair[0])
     if found.fixed:
-        yield "upgrade", f"it compiles on {found.fixed.name}"
-    elif found.failure:
-        yield "fixed", "by no release that was tried"
+        yield "upgrade", f"it passes on {found.fixed.name}"
 
 
 def _remedies(found: Remedies) -> Iterator[tuple[str, Inline]]:
-    for number, remedy in enumerate(found.remedies[:_REMEDIES_SHOWN]):
-        holds = ", ".join(revision.name for revision in remedy.verified_on)
-        yield "" if number else "remedy", [Span(remedy.text, "strong"), f": works on {holds}. {remedy.explanation}"]
-    if not found.remedies:
-        yield "remedy", found.reason or f"none of {plural(found.tried, 'candidate')} works"
+    """Yield remedies, those that hold on the same revisions for the same reason in one row."""
+    shown = found.remedies[:_REMEDIES_SHOWN]
+    for number, (key, group) in enumerate(groupby(shown, key=lambda remedy: (remedy.verified_on, remedy.explanation))):
+        changes = ", or ".join(remedy.text for remedy in group)
+        holds = ", ".join(revision.name for revision in key[0])
+        yield "" if number else "remedy", [Span(changes, "strong"), f": works on {holds}. {key[1]}"]
