@@ -68,7 +68,7 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
 
 def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inline]]:
     if bisection.status is Answer.INCONCLUSIVE:
-        yield "releases", bisection.reason or "not known"
+        yield "releases", (bisection.reason or "not known").partition("; pass --")[0]  # options of `triage bisect`
     else:
         certainty = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
         name = "since" if bisection.brought_failure else "fixed"
