@@ -5,8 +5,9 @@ import pytest
 from tests.classify.corpus import Snippet, logs_without_failure, snippets
 from tests.classify.samples import scan_output
 
-WRONG = {"triton-lang/triton#8072", "iree-org/iree#14593"}
-VAGUE = {"llvm/llvm-project#103706", "llvm/llvm-project#64976"}
+WORDLESS = {"fortran-lang/homebrew-fortran#3", "ish-app/ish#656"}  # no word says that something failed
+WRONG = {"triton-lang/triton#8072", "iree-org/iree#14593", *WORDLESS}
+VAGUE = {"llvm/llvm-project#103706", "llvm/llvm-project#64976", *WORDLESS}
 
 
 @pytest.mark.parametrize("snippet", [pytest.param(snippet, id=snippet.thread) for snippet in snippets()])

@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - compilers print long lines
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.classify.samples import scan_output
@@ -71,7 +71,70 @@ def test_different_failures_have_different_signatures(first: str, second: str) -
             "ptxas /tmp/tmpabc12.ptx, line 12; error : Feature foo requires bar",
             "ptxas line 12; error : Feature foo requires bar",
         ),
+        (
+            "2026-01-02 03:04:05.678901: F external/xla/shape.cc:10] Check failed: rank >= 0",
+            "external/xla/shape.cc:10] Check failed: rank >= 0",
+        ),
+        (
+            "RuntimeError: LLD failed to link source /tmp/tmpfu_v6ld5 into /tmp/tmpamu7yphj",
+            "RuntimeError: LLD failed to link source <temporary file> into <temporary file>",
+        ),
     ],
 )
 def test_a_headline_has_no_time_process_or_temporary_file(line: str, headline: str) -> None:
     assert [failure.headline for failure in scan_output(line.encode())] == [headline]
+
+
+NAMES_OF_A_MACHINE = {
+    "path": st.from_regex(
+        r"(/[a-z_]{2,8}){2,4}(/lib[a-z]{2,6}\.so)?|C:\\(Users|Program Files \(x86\))\\[a-z]{3,9}\\[a-z]{2,5}\.lib"
+        r"|(build|out)/temp\.linux-x86_64/[a-z]{2,8}\.o|~/\.[a-z]{3,8}/[a-z]{3,8}",
+        fullmatch=True,
+    ),
+    "version": st.from_regex(r"v?[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}(rc[0-9]{8}|\.dev[0-9]{1,4}|\+cu[0-9]{3})?", fullmatch=True),
+    "hash": st.from_regex(r"[0-9a-f]{12}|[0-9a-f]{40}", fullmatch=True).filter(lambda text: not text.isalpha()),
+    "address": st.from_regex(r"0x[0-9a-f]{4,12}|[1-9][0-9]{6,12}", fullmatch=True),
+    "time": st.from_regex(r"20[0-9]{2}-0[1-9]-1[0-9]T1[0-9]:[0-5][0-9]:[0-5][0-9]Z", fullmatch=True),
+    "seconds": st.from_regex(r"[0-9]{1,3}\.[0-9]{1,2}s", fullmatch=True),
+    "file": st.from_regex(r"tmp[a-z0-9_]{8}", fullmatch=True),
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "tool: error: the frobnicator {version} of {path} is purple",
+        "tool: error: {path} was frobnicated by {hash} at {address} after {seconds}",
+        "error: purple {file} in {path}, see {path}",
+        "[ERROR] frobnicate {address}: -I{path} --prefix={path} {version} {time} '{path}'",
+    ],
+)
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_message_that_no_rule_knows_names_nothing_of_the_machine_in_its_signature(message: str, data: st.DataObject) -> None:
+    first, second = (
+        signatures_in(message.format(**{key: data.draw(values) for key, values in NAMES_OF_A_MACHINE.items()})) for _ in "ab"
+    )
+    assert first == second
+    assert first[0].startswith("unknown:")
+    assert not any(character.isdigit() for character in first[0])
+
+
+@pytest.mark.parametrize(
+    ("log", "signature"),
+    [
+        ('error: Command "gcc -I/h/toolchains/venv-p-0.18.0/include x.c" failed with exit status 1\n', "silent-failure:gcc"),
+        (
+            "x.cpp:4:10: error: 'Foo' was not declared in this scope\n"
+            'error: Command "g++ -I/h/toolchains/venv-p-0.18.0/include x.cpp" failed with exit status 1\n',
+            "build-error:'Foo' was not declared in this scope",
+        ),
+        (
+            "ptxas fatal   : Unresolved extern function 'f'\n"
+            "subprocess.CalledProcessError: Command '['/opt/cuda-12.4/bin/ptxas', '/tmp/t.ptx']' returned non-zero exit status 255.",
+            "unresolved-symbol:f",
+        ),
+    ],
+)
+def test_a_command_that_failed_is_explained_by_the_last_tool(log: str, signature: str) -> None:
+    assert signatures_in(log)[0] == signature

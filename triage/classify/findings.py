@@ -21,12 +21,19 @@ _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 _OF_PASSES = ("translation-failed", "pass-failed")  # classes of messages that are printed when a pass fails
 _MOST = 100  # different signatures kept of one class
 
-_OF_ONE_RUN = re.compile(  # the time and process in a line of glog, and the temporary file of ptxas
-    r"^[IWEF]\d{4,8} [\d:.]{8,30} +\d+ (?=[\w./+-]+:\d+\] )|(?<=^ptxas )/\S+, (?=line \d)"
-)
 _WRAPPED_NAME = re.compile(rf'{WRAPPER} "(?P<short>[\w.]+)"|(?:"{WRAPPER}"\(.*?|\A<?\{{)name = "(?P<name>[\w.]+)"')
 _DISPATCH_KIND = re.compile(r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)")
 _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
+
+
+def _replaced(text: str, key: str) -> str:
+    """Replace what the table `key` of the formats of logs lists, in its order."""
+    for regex, instead, *times in packaged_yaml("log_formats")[key]:
+        for _ in range(*times or (1,)):
+            text, replaced = compiled(regex).subn(instead, text)
+            if not replaced:
+                break
+    return text
 
 
 @lru_cache(maxsize=4096)
@@ -35,12 +42,7 @@ def normalised(message: str) -> str:
 
     Element types and the names of operations and intrinsics stay: a failure on f8 or on another operation is another failure.
     """
-    text = message
-    for regex, instead, *times in packaged_yaml("log_formats")["varies"]:
-        for _ in range(*times or (1,)):
-            text, replaced = compiled(regex).subn(instead, text)
-            if not replaced:
-                break
+    text = _replaced(message, "varies")
     for name in _INTRINSIC.findall(message):
         text = text.replace("\x01", name, 1)
     return text.strip(" .:;,")[:_SIGNATURE_LENGTH].rstrip()
@@ -92,6 +94,8 @@ class Finding:
     def _identity(self, name: str, *, alone: bool) -> str:
         value, function = self.captures.get(name, ""), self.captures.get("function", "")
         match name:
+            case "message" if self.rule.name == "unknown":
+                return normalised(_replaced(value or self.headline, "of_unknown"))
             case "message":
                 return normalised(value or (self.headline if alone and "type" not in self.captures else ""))
             case "reason":
@@ -143,7 +147,7 @@ class Finding:
             failure_class=self.rule.name,
             family=self.rule.family,
             signature=self.signature,
-            headline=_OF_ONE_RUN.sub("", self._headline()),
+            headline=_replaced(self._headline(), "of_one_run"),
             phase=(failed.phase if failed else None) or self.rule.phase,
             failing_pass=failed.name if failed else None,
             location=self.location,

@@ -27,6 +27,7 @@ _LOGGER = re.compile(  # glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2
     r"(?:(?P<severity>[IWEF])\d{4,8} [\d:.]{8,30} +\d+ |(?:: )?(?P<letter>[IWEF]) )[\w./+-]+:\d+\] (?P<message>.*)"
 )
 _SOURCE_CODE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|f90|ii?):\d+")
+_COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")  # where the compiler itself found the error
 _SHADER = "program_source:"  # how Metal's compiler names the source that it is given
 _SHOUTED_ERROR = re.compile(r"(?:\[(?:ERROR|FATAL|Error)\]|(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL):) (?P<message>.+)")
 _FILE_LOCATION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z")
@@ -110,15 +111,17 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
         return _shouted_error(line)
     severity: Severity = "error" if match["severity"].endswith("error") else match["severity"]  # type: ignore[assignment]
     prefix = text[: match.start()].rstrip(" :")
-    message, location = _split_location(match["message"])
-    location = location or _location(prefix)
+    message, of_mlir = _split_location(match["message"])
+    location = of_mlir or _location(prefix)
     if severity == "error" and _regex("no_errors", "{}", re.I).match(message):
         return None
     located = not prefix or location is not None or prefix.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
     program = bool(_PROGRAM.match(prefix)) and not _regex("not_programs", r"(?:{})\Z", re.I).match(prefix)
-    of_source = match["code"] is not None or bool(location and _SOURCE_CODE.search(location)) or _SHADER in prefix
+    coded = match["code"] is not None
+    of_source = coded or bool(location and not of_mlir and _SOURCE_CODE.search(location)) or _SHADER in prefix
+    of_source = of_source or bool(_regex("source_messages", "(?:{})").match(message))
     of_source = of_source and match["severity"] != "runtime error"  # a sanitizer prints it when the program runs
-    return Diagnostic(severity, message[:HEADLINE], location, certain=located or program, of_source=of_source)
+    return Diagnostic(severity, message[:HEADLINE], location, certain=located or program or coded, of_source=of_source)
 
 
 def _logged(match: re.Match[str]) -> Diagnostic | None:
@@ -151,7 +154,7 @@ def _split_location(message: str) -> tuple[str, str | None]:
     """Separate a location that MLIR or a native backend prints in the message: `error: loc("x":1:2): failed ...`."""
     message = message.removeprefix("<unknown>:0:0: ").removeprefix("unknown: ")
     if match := _MLIR_LOCATION.match(message):
-        return message[match.end() :], f"{match['file']}:{match['line']}:{match['column']}"
+        return _COMPILER_SOURCE.sub("", message[match.end() :]), f"{match['file']}:{match['line']}:{match['column']}"
     if match := _FUSED_LOCATION.match(message):
         return message[match.end() :], None
     return message, None

@@ -34,8 +34,8 @@ _CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.[\w.]+\)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _INSTANTIATED = re.compile(r"\b(?:To|T|U) = ([\w:]{1,200})")
 _LAMBDA = re.compile(r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*>|\{unnamed[^{}]*\}")
-_OPERATORS = re.compile(r"operator\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)")
-_HIDE_ANGLES, _SHOW_ANGLES = str.maketrans("<>", "\1\2"), str.maketrans("\1\2", "<>")
+_OPERATORS = re.compile(r"operator(?:\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)| (?:new|delete)\b)")
+_HIDE, _SHOW = str.maketrans("<> ", "\1\2\3"), str.maketrans("\1\2\3", "<> ")
 _STATUS = re.compile(r"-?[0-9]{1,9}")
 _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manager
     r"(?:^|::)(?:(?P<mlir>\w+)::runOnOperation|(?P<old>\w+)::runOn(?:Machine)?(?:Function|Module|Loop|SCC|Region|BasicBlock)"
@@ -194,8 +194,8 @@ def symbol_of(text: str) -> str:
     """Return the qualified name in a demangled signature, without arguments, template arguments, file and return type."""
     text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
     text = text.removeprefix("decltype(auto) ").replace("(anonymous namespace)::", "").replace("`anonymous namespace'::", "")
-    # The brackets of an operator's name must not be taken for template arguments.
-    text = _OPERATORS.sub(lambda match: match[0].replace(" ", "").translate(_HIDE_ANGLES), _LAMBDA.sub("lambda", text))
+    # The brackets and blanks of an operator's name must not be taken for template arguments.
+    text = _OPERATORS.sub(lambda match: match[0].translate(_HIDE), _LAMBDA.sub("lambda", text))
     text = text.replace("->", "")
     for _ in range(40):
         text, replaced = _TEMPLATE.subn("", text)
@@ -203,7 +203,7 @@ def symbol_of(text: str) -> str:
             break
     text = text.replace("operator()", "call")
     name = text.split("(", 1)[0].split("<", 1)[0].strip()
-    return name.rsplit(" ", 1)[-1].lstrip("*&").translate(_SHOW_ANGLES)
+    return name.rsplit(" ", 1)[-1].lstrip("*&").translate(_SHOW)
 
 
 def signal_name(value: str) -> str | None:
