@@ -11,7 +11,7 @@ from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine
 from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of
 
 EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound)|"
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound|StackTrace)|"
     r"(?:[A-Za-z_]\w*\.)*OutOfResources|"
     r"(?:[a-z_]\w*\.)*(?:exc|errors?|exceptions?|errors_impl)\.[A-Z]\w*|Exception)(?:: ?(?P<message>.*))?\Z"
 )

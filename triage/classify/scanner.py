@@ -352,8 +352,9 @@ class _Scanner:
             finding.captures["frame"] = trace.own
         if self._cause and self._cause.rule.rank < finding.rule.rank:  # chained exceptions are one failure
             finding, self._cause = self._cause, None
+        if not _AT_SOURCE.match(finding.headline):
+            self._cause = None
         self._begin(finding)
-        self._cause = None
         if finding.rule.consequence and _ANNOUNCES.search(finding.headline):
             self._below = _LINES_BELOW
             self._follow(2)

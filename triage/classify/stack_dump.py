@@ -15,6 +15,8 @@ _MAX_SYMBOLS = 200
 
 _NUMBERED = re.compile(r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
 _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
+_MANGLED = re.compile(r"\S*\((?P<symbol>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z")
+_MANGLED_NAME = re.compile(r"(\d{1,3})(?=\D)")
 _AROUND = re.compile(
     r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|\*\*\* Check failure stack trace|"
     r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|"
@@ -62,7 +64,8 @@ def _is_of_header(symbol: str) -> bool:
 class Frame:
     """One line of a stack."""
 
-    index: int
+    index: int | None
+    """From the innermost, where the line has a number."""
     symbol: str
     """The bare qualified name, empty when it has no symbol."""
     in_system: bool = False
@@ -127,9 +130,10 @@ class Stack:
 
     def add(self, frame: Frame) -> bool:
         """Append a frame; False when it begins another stack."""
-        if frame.index <= self.last:
+        index = self.last + 1 if frame.index is None else frame.index
+        if index <= self.last:
             return False
-        self.last = frame.index
+        self.last = index
         if frame.in_system or frame.symbol in _STOPPING:  # the frames so far handled the signal
             self.before_gap = None
         named = frame.symbol and not (frame.in_system and frame.symbol not in _STOPPING and frame.symbol[0] != "_")
@@ -146,9 +150,23 @@ def _short(symbol: str) -> str:
 
 
 def parse_frame(text: str) -> Frame | None:
-    """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0` or `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`."""
+    """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`, or
+    `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`.
+    """
+    if mangled := _MANGLED.match(text):
+        return Frame(None, _demangled(mangled["symbol"]), bool(_SYSTEM.search(text)))
     match = _NUMBERED.match(text) or _COLUMNS.match(text)
     return Frame(int(match["index"]), symbol_of(match["rest"]), bool(_SYSTEM.search(text))) if match else None
+
+
+def _demangled(symbol: str) -> str:
+    """Return the qualified name of a mangled function, without its arguments and those of templates."""
+    names, rest = [], symbol.removeprefix("_ZN").removeprefix("K").removeprefix("_Z")
+    while match := _MANGLED_NAME.match(rest):
+        end = match.end() + int(match[1])
+        names.append(rest[match.end() : end])
+        rest = rest[end:]
+    return "::".join(names) or symbol
 
 
 def surrounds_stack(text: str) -> bool:
