@@ -28,9 +28,8 @@ def attributed(triage: Triage, shared_home: Path) -> Any:
 
 
 @pytest.mark.core
-def test_a_pass_that_collapses_more_dimensions_is_found(attributed: Any, tmp_path: Path) -> None:
-    out = tmp_path / "page"
-    attribution = attributed("llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16", "--out", str(out))
+def test_a_pass_that_collapses_more_dimensions_is_found(attributed: Any, triage: Triage) -> None:
+    attribution = attributed("llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16")
     assert attribution["status"] == "parted"
     assert attribution["pass"]["name"] == "CollapseDimensionsPass"
     assert attribution["pass"]["on"] == "bad"
@@ -38,7 +37,8 @@ def test_a_pass_that_collapses_more_dimensions_is_found(attributed: Any, tmp_pat
     assert attribution["function"]["bad"].startswith("attention_dispatch_0")
     assert attribution["failing_pass"] == "GPUCheckResourceUsagePass"
     assert attribution["shared_memory_bytes"] == {"good": 25344, "bad": 286720}  # as the failure says
-    page = (out / "attribution.html").read_text("utf-8")
+    words = (ROOT / "recipes/llama-attention-aggressive-fusion.yaml", "--case", "dtype=f16", "--format", "html")
+    page = triage("attribute", *words, "--good", "3.2.0", "--bad", "3.3.0").stdout
     assert "tensor.collapse_shape" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")

@@ -16,9 +16,6 @@ TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
 
 
 def test_a_remedy_for_shared_memory_and_its_cost(shared_home: Path, triage: Triage) -> None:
-    planned = triage("remedy", CUDA, "-t", "3.3.0", "--dry-run", "--budget", "3")
-    assert planned.returncode == 0
-    assert len([line for line in planned.stdout.splitlines() if "iree-compile" in line]) == 3
     report = json_answer(triage, "remedy", CUDA, "-t", "3.3.0", "--good", "3.0.0")
     [remedy] = [remedy for remedy in report["remedies"] if remedy["flags"] == [TILE]]
     assert (remedy["input_change"], remedy["breaks"]) == (None, [])

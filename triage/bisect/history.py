@@ -13,7 +13,6 @@ from packaging.version import Version
 
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
-from triage.git_history import Branch
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
 from triage.model.revision import Revision
@@ -111,8 +110,6 @@ class Histories:
     """The result of `triage history`."""
 
     cases: Sequence[History]
-    branches: Sequence[Branch] = ()
-    """Those of releases where a status changes."""
 
 
 def plain_status(outcome: Outcome) -> str:

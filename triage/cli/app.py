@@ -68,10 +68,16 @@ _PHASES = "the phase is that of the pass, and no phase is compiled by itself"
 #: What replaces a command, an option of one command, or an option of several.
 _REMOVED = {
     "watch": "progress is printed on the terminal, and the finished night is in nightly.json",
-    "open": "use `triage site --open`",
+    "open": "open the index.html that `triage site` writes",
     "evidence": "results are shared by TRIAGE_EVIDENCE; a damaged cache is set aside by itself",
     "nights compare": "use `triage nightly -t REV -b REV`, or read the site",
     "nights import": "keep the home's nights folder, or join shards with `triage nightly merge`",
+    "--older-than": "use --keep N, or name the nights",
+    "site --open": "open the index.html that it writes",
+    "history --repo": "`triage bisect --repo` lists the branches of releases",
+    "attribute --out": "use --format html",
+    "reduce --repeats": "they follow from how often the case fails",
+    "remedy --dry-run": "--budget 3 tries the three most promising candidates",
     "--after-result": "an interrupted --fresh continues without it",
     "--notify": "read exit code and nightly.json in the CI job, or use `triage issues sync`",
     "--quarantine": "write an `expect` entry with `issue:` in the recipe",

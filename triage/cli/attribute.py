@@ -9,9 +9,9 @@ from typing import Annotated
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, option, rev_option
-from triage.cli.screen import AppContext, print_stderr
+from triage.cli.screen import AppContext
 from triage.execution.judge import Metric
-from triage.report.attribution import attribution_document, write_attribution
+from triage.report.attribution import attribution_document
 from triage.report.formats import write_report
 
 
@@ -25,7 +25,6 @@ def attribute(
         Path | None, option("Clone of the compiler, to find the pass's source files.", "--repo", metavar="DIR")
     ] = None,
     metric: SlowerOption = None,
-    out: Annotated[Path | None, option("Write attribution.html to this folder.", metavar="DIR")] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Find the pass after which the IR of two compilers diverges.
@@ -34,7 +33,7 @@ def attribute(
     spellings of versions. Constants and other attributes are compared when a program that compiles fails only when it
     runs, and nothing else differs.
 
-    - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree --out out`
+    - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree`
 
     - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad 3.11.0`
     """
@@ -55,8 +54,6 @@ def attribute(
                 kernel = slower_kernel(runner, case, ends, SECONDS)
         found = compare(judging, case, *ends, clone, kernel=kernel)
     write_report(output, found, attribution_document)
-    if out:
-        print_stderr(f"written: {write_attribution(found, out)}")
     if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK
     return exit_without_answer([found.cause])

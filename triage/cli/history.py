@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from triage.bisect.history import Histories, History, histories
 from triage.cli.context import select_one_family
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import Compiling, ForecastOption, FormatOption, FreshOption, SeveralCases, flag, option, rev_option
-from triage.execution.engine import Engine
+from triage.cli.options import Compiling, ForecastOption, FormatOption, FreshOption, SeveralCases, flag, rev_option
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.report.bisection import history_document
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
-
-if TYPE_CHECKING:
-    from triage.git_history import Branch
 
 _SHARE = 0.5  # of all compiles, the most that a history spends
 
@@ -32,23 +26,16 @@ def history(
     every: Annotated[bool, flag("Compile on every release, so that no change is missed.", "--every")] = False,
     fresh: FreshOption = False,
     dry_run: ForecastOption = False,
-    repo: Annotated[
-        Path | None,
-        option("Clone of the compiler: list the cherry-picks of releases where a status changes.", metavar="DIR"),
-    ] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
 
     Without --every, most releases between two with the same status are not compiled, so a short window of failures can
     be missed. Releases where other cases change and those that a recipe's `expect` names are compiled first.
-
-    A release on a branch may have a fix that a newer release lacks. With --repo, the commits of such branches are listed.
     """
     cases = chosen.load()
     found: list[History] = []
     planned: list[ProbeJob] = []
-    branches: list[Branch] = []
     with compiling.open(*cases, fresh=fresh) as runner:
         bounds = [rev for rev in (since, until) if rev]
         bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
@@ -58,27 +45,11 @@ def history(
             if dry_run:
                 planned += [ProbeJob(case, ref, fresh) for case in family_cases for ref in refs]
                 continue
-            own = histories(runner, family_cases, refs, share=1.0 if every else _SHARE)
-            found += own
-            branches += _branches_of(runner, repo, own) if repo else ()
+            found += histories(runner, family_cases, refs, share=1.0 if every else _SHARE)
         if dry_run:
             what = None if every else "most releases between two with the same status are left out"
             write_report(output, forecast(runner, planned, remark=what), forecast_document)
             return Exit.OK
-    write_report(output, Histories(found, branches), history_document)
+    write_report(output, Histories(found), history_document)
     code = exit_for_probes(probe for history in found for probe in history.probes)
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
-
-
-def _branches_of(runner: Engine, repo: Path, found: Sequence[History]) -> Sequence[Branch]:
-    """Return the branches of the releases between which the status of a case changes."""
-    from triage.bisect.plan import range_end
-    from triage.bisect.search import BisectRequest
-    from triage.git_history import Timeline, read_branches
-
-    changes = [(history.about, change) for history in found for change in history.changes]
-    if not changes:
-        return ()
-    request = BisectRequest(runner, changes[0][0], repo)
-    names = dict.fromkeys(end.name for _, change in changes for end in (change.before, change.after))
-    return read_branches(Timeline(request.repository), [(name, range_end(request, name).commit) for name in names])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import webbrowser
 from collections.abc import Callable
 from contextlib import closing, suppress
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +12,7 @@ from typing import Annotated
 import typer
 
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, JUnitFormatOption, argument, duration_option, flag, option
+from triage.cli.options import FormatOption, JUnitFormatOption, argument, option
 from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.errors import BadInput, TriageError
@@ -85,20 +83,16 @@ def show_night(
 def prune_nights(
     nights: Annotated[list[str] | None, argument("[NIGHT...]", f"{_NIGHT}.")] = None,
     keep: Annotated[int | None, option("Keep the newest N nights.", "--keep", least=1, metavar="N")] = None,
-    older: Annotated[float | None, duration_option("Remove nights older than this, such as 90d.", "--older-than")] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Remove stored nights."""
-    if not nights and keep is None and older is None:
-        raise BadInput("name nights, or pass --keep N or --older-than DURATION")
+    if not nights and keep is None:
+        raise BadInput("name nights, or pass --keep N")
     store = open_nights()
     stored = store.nights()
     doomed = {store.named(name)[0] for name in nights or ()}
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}
-    if older is not None:
-        limit = (datetime.now(UTC) - timedelta(seconds=older)).isoformat(timespec="seconds")
-        doomed |= {number for number, night in stored if night.started < limit}
     removed = [
         Paragraph(f"night {number}: {night.started}, {night.toolchain.name}") for number, night in stored if number in doomed
     ]
@@ -128,7 +122,6 @@ def show(
 @command
 def site(
     out: Annotated[Path, option("Folder to write.", metavar="DIR")] = Path("public"),
-    browse: Annotated[bool, flag("Open the first page in a browser.", "--open")] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Write a static site of all stored nights.
@@ -140,6 +133,4 @@ def site(
     with closing(ResultCache(open_home() / "evidence.db", print_stderr)) as results:
         written = Site(open_nights(), out, results).write()
     write_report(output, written, site_document)
-    if browse:
-        webbrowser.open((out / "index.html").absolute().as_uri())
     return Exit.OK

@@ -43,9 +43,6 @@ def reduce(
     good: Annotated[str | None, rev_option("Toolchain that must still compile it, to keep a regression.")] = None,
     out: Annotated[Path, option("Folder for the reproducer's folder.", metavar="DIR")] = Path("reproducers"),
     match: Annotated[FailureMatch, option("Compare failures by this.", metavar=None)] = FailureMatch.SIGNATURE,
-    repeats: Annotated[
-        int | None, option("Compiles before a program counts as passing (default: by how often it fails).", least=1)
-    ] = None,
     dry_run: ForecastOption = False,
     resume: Annotated[
         bool, flag("Continue from the best program of an interrupted run of the same reduction.", "--resume")
@@ -69,7 +66,7 @@ def reduce(
             remark = "then the candidates; their number depends on the program"
             write_report(output, forecast(runner, planned, remark=remark), forecast_document)
             return Exit.OK
-        request = ReductionRequest(case, bad, better, MATCHES[match], repeats, resume)
+        request = ReductionRequest(case, bad, better, MATCHES[match], resume=resume)
         reduction, found = reduce_case(runner, request), None
         if reduction.reason is None:
             found = reproducer_of(runner, reduction, bad)

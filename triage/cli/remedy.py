@@ -6,12 +6,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
-from triage.cli.context import one_case
+from triage.cli.context import one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import SECONDS, Compiling, FormatOption, OneCase, SlowerOption, flag, option, rev_option
-from triage.execution.task import ProbeJob
+from triage.cli.screen import AppContext
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
 
@@ -30,7 +28,6 @@ def remedy(
         bool, flag("Try all candidates within the budget (default: end when a flag for users works).", "--all")
     ] = False,
     metric: SlowerOption = None,
-    dry_run: Annotated[bool, flag("Print the candidates and compile only the failing case.", "--dry-run")] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
@@ -48,9 +45,8 @@ def remedy(
     - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds --budget 30`
     """
     from triage.bisect.metric import measuring
-    from triage.remedy.result import Remedies
-    from triage.remedy.workflow import RemedyRequest, find_remedies, planned_changes
-    from triage.report.remedy import planned_lines, remedy_document
+    from triage.remedy.workflow import RemedyRequest, find_remedies
+    from triage.report.remedy import remedy_document
 
     cases = chosen.load_all()
     case = one_case(cases, chosen.case)
@@ -63,10 +59,6 @@ def remedy(
         if metric and reference:
             request = replace(request, untimed=runner)
             runner = opened.enter_context(measuring(runner, case, (reference, bad), metric, SECONDS, times_only=True))
-        if dry_run and not isinstance(planned := planned_changes(runner, request), Remedies):
-            lines = runner.command_lines([ProbeJob(change.applied(case), bad) for change in planned])
-            typer.echo("\n".join(planned_lines(planned, lines)))
-            return Exit.OK
         found = find_remedies(runner, request)
     write_report(output, found, remedy_document)
     if found.failure is None:
@@ -76,8 +68,8 @@ def remedy(
 
 @command
 def variants(
+    app: AppContext,
     chosen: OneCase,
-    compiling: Compiling,
     toolchain: Annotated[str, rev_option("Toolchain to compile with.", "--toolchain", "-t")] = "installed",
     vary: Annotated[
         list[str] | None,
@@ -108,7 +100,7 @@ def variants(
         raise BadInput(f"{chosen.recipe} has no matrix; name a key to vary, such as --vary chip=A,B")
     else:
         compared = neighbourhood(about or cases[0], cases)
-    with compiling.open(*compared) as runner:
+    with open_runner(app, compared) as runner:
         ref = runner.registry.resolve(toolchain, compared[0].compiler)
         found = compare_variants(runner, compared, ref, about)
     write_report(output, found, variants_document)

@@ -31,8 +31,6 @@ class ReductionRequest:
     good: ToolchainRef | None
     match: Callable[[Failure], Match]
     """Makes the comparison of failures from the one that is found."""
-    repeats: int | None = None
-    """Compiles of a candidate before it counts as passing (default: by how often the case fails)."""
     resume: bool = False
     changed: bool = False
     """The case fails on the good toolchain too, in another way, as candidates may."""
@@ -145,7 +143,7 @@ def _of_failure(runner: Engine, request: ReductionRequest, bad: Toolchain, probe
     same = request.same_as(failure)
     if is_doubted:
         flaky = not fails_again(1, same) or flaky
-    repeats, notes = request.repeats or 1, list[str]()
+    repeats, notes = 1, list[str]()
     if flaky and failure.stage in (Stage.RUN, Stage.COMPARE):
         return Reduction(case, f"runs of one compiled program on {bad.revision.name} end differently", probes=(*probes, *again))
     if flaky:
@@ -153,8 +151,7 @@ def _of_failure(runner: Engine, request: ReductionRequest, bad: Toolchain, probe
         if not rate:
             why = f"it failed once on {bad.revision.name} and in none of {_MEASURE} further compiles"
             return Reduction(case, why, probes=(*probes, *again[-_MEASURE:]))
-        needed = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
-        repeats = request.repeats or needed
+        repeats = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
         notes.append(f"it fails in {rate * _MEASURE:.0f} of {_MEASURE} compiles; a program counts as passing after {repeats}")
         seconds = max(probe.measured.seconds for probe in again[-_MEASURE:])
     return Baseline(failure, same, naming, seconds, repeats, probes, tuple(again), tuple(notes), request.changed)

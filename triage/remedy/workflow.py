@@ -90,15 +90,6 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
     )
 
 
-def planned_changes(runner: Engine, request: RemedyRequest) -> Remedies | tuple[CaseChange, ...]:
-    """Return what `find_remedies` would try first, within the budget. Only the failing case is compiled."""
-    failures = _failures(runner.probe(request.case, request.bad))
-    if isinstance(failures, Remedies):
-        return failures
-    first, second = _tiers(runner, request, failures)
-    return tuple({change.text: change for change in (*first, *second)}.values())[: request.budget]
-
-
 def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
     """Return the failures of the case, or the answer if there is nothing to remedy."""
     match probe.outcome:

@@ -237,8 +237,6 @@ def history_document(result: Histories) -> Document:
         pairs = plural(len(family) * len(family[0].places), "pair")
         probes, title = sum(len(history.probes) for history in family), compiler_title(compiler)
         blocks.append(Paragraph(Span(f"probed {probes} of {pairs} of case and {title} release with {compiles}", "dim")))
-    if result.branches:
-        blocks.append(Facts(branch_facts(result.branches)))
     return Document("History", blocks)
 
 

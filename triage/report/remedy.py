@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
-from triage.remedy.change import CaseChange
 from triage.remedy.result import COST_METRICS, Remedies, Remedy
 from triage.report.document import Block, Bullets, Document, Facts, Inline, Paragraph, Span, Table
 from triage.report.elements import failure_text, plural
@@ -54,10 +53,3 @@ def _row(remedy: Remedy, metrics: Sequence[str]) -> list[Inline]:
     cells.append("{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if len(ratio) == 3 else "")
     cells.append(", ".join(revision.name for revision in remedy.verified_on))
     return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]
-
-
-def planned_lines(changes: Sequence[CaseChange], commands: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a dry run: each change with its reason, then its command line."""
-    for change, command in zip(changes, commands, strict=True):
-        yield f"# {change.text}{f': {change.why}' if change.why else ''}"
-        yield command
