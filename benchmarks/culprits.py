@@ -80,12 +80,20 @@ def read_cases(cases: Path, commits: Path) -> list[Known]:
     return known
 
 
-def known_case(sha: str, span: Sequence[Commit], backend: str, text: str) -> Known:
-    """Return a case of the commits of a range, oldest first. sha: of the culprit; text: what the failure prints."""
+def known_case(sha: str, span: Sequence[Commit], backend: str, text: str, *, noticed: bool = True) -> Known:
+    """Return a case of the commits of a range, oldest first.
+
+    Args:
+        sha: Of the culprit.
+        span: The range.
+        backend: Of the failing case.
+        text: What the failure prints.
+        noticed: Whether the range ends where the failure was noticed, not at a release.
+    """
     culprit = next(index for index, commit in enumerate(span) if commit.sha == sha)
     days = [datetime.fromisoformat(commit.date).astimezone(UTC).date() for commit in span]
     nightlies = tuple(row for row, (day, following) in enumerate(pairwise(days)) if following > day)
-    return Known(sha, feature_matrix(span, Clues(text, backend, noticed=True), "iree"), culprit, nightlies, tuple(span))
+    return Known(sha, feature_matrix(span, Clues(text, backend, noticed=noticed), "iree"), culprit, nightlies, tuple(span))
 
 
 def merged(prior: Floats, case: Known) -> tuple[Floats, Known]:
@@ -163,7 +171,7 @@ def search_known(known: Sequence[Known]) -> float:
         shorter = [merged(prior, case) for prior, case in zip(of_cases, known, strict=True)]
         tests = mean(ours(prior, case.culprit)[0] for prior, case in shorter)
         rounds = mean(ours(prior, case.culprit, 4)[1] for prior, case in shorter)
-        ranks = [_rank(prior, case.culprit) for prior, case in zip(of_cases, known, strict=True)]
+        ranks = [rank(prior, case.culprit) for prior, case in zip(of_cases, known, strict=True)]
         tops = "  ".join(f"{mean(rank <= top for rank in ranks):6.0%}" for top in (1, 3, 10))
         pairs = [ours_with_nightlies(prior, case) for prior, case in zip(of_cases, known, strict=True)]
         downloads, builds = (mean(column) for column in zip(*pairs, strict=True))
@@ -173,7 +181,7 @@ def search_known(known: Sequence[Known]) -> float:
     return tests
 
 
-def _rank(prior: Floats, culprit: int) -> float:
+def rank(prior: Floats, culprit: int) -> float:
     """Return 1 for the likeliest commit; among equals the middle."""
     away = prior / prior[culprit] - 1
     return 1 + int((away > 1e-9).sum()) + (int((np.abs(away) <= 1e-9).sum()) - 1) / 2

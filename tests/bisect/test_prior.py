@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, commit_prior
+from triage.bisect.prior import FLOOR, Clues, commit_prior, explain
 from triage.bisect.suspects import same_changes
 from triage.model.revision import ChangedFile, Commit
 
@@ -41,6 +41,25 @@ def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
     )
     assert plain == 1
     assert all(0 < one < 0.4 for one in (docs, tests, nfc))
+
+
+def test_the_pass_after_which_compilers_differ_outweighs_passes_that_ran_with_one_only() -> None:
+    folder = "compiler/src/iree/compiler"
+    collapse = ChangedFile(f"{folder}/DispatchCreation/CollapseDimensions.cpp", 30, 8)
+    commits = [
+        commit("Collapse dynamic dims", collapse),
+        commit("Use buffer fat pointers where possible", ChangedFile(f"{folder}/Codegen/LLVMGPU/Passes.cpp", 30, 8)),
+        commit("Tune it", GPU),
+    ]
+    clues = Clues(passes=("CollapseDimensionsPass",), files=(collapse.path,), pipeline=frozenset({commits[1].sha}))
+    first, one_sided, other = commit_prior(commits, clues, "iree")
+    assert first > one_sided > other
+    assert "changes the pass that the failure or the IR points to" in explain(commits, clues, "iree")[0]
+
+
+def test_the_runtime_is_a_suspect_of_what_a_compiled_program_does() -> None:
+    commits = [commit("Change it", GPU), commit("Wait longer", ChangedFile("runtime/src/iree/hal/fence.c", 3, 1))]
+    assert odds(commits)[1] < 0.4 < odds(commits, Clues(compiled=True))[1]
 
 
 def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:

@@ -28,7 +28,6 @@ from triage.toolchains.sources.project import Project
 _SHORT_SHA = 10  # digits of a sha that name a commit
 _NO_COMPILER = "no source has a compiler of this commit (--build builds it from source)"
 _DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
-_MOST_REASONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ class CommitCandidates(BisectRange):
             details[index] = replace(
                 change,
                 pin_moved=moves.get(self.commits[index].sha),
-                reasons=tuple(text for text, bits in reasons[index - 1] if bits > 0)[:_MOST_REASONS],
+                reasons=reasons[index - 1],
                 branch=self._place(index),
             )
         return details

@@ -24,12 +24,12 @@ class PassEvidence:
     """Passes, source files and commits that a difference between two compilers points at."""
 
     passes: tuple[str, ...] = ()
-    """Class names: those after which the compilers differ, then those that changed the program with one of them only."""
+    """The class names of the passes after which the compilers first differ."""
     files: tuple[str, ...] = ()
     """Paths relative to the repository."""
     summary: str = ""
     pipeline: tuple[str, ...] = ()
-    """Commits that add one of the passes to a pipeline or remove it."""
+    """Commits that add to a pipeline, or remove from it, a pass that ran with one compiler only."""
 
     def added_to(self, clues: Clues) -> Clues:
         return replace(clues, passes=self.passes, files=self.files, pipeline=frozenset(self.pipeline))
@@ -53,8 +53,7 @@ def pass_evidence(
     pipeline = _pipeline_between(repository, one_sided, found.good.commit, found.bad.commit)
     parts = [_summary(found)] if found.passes else []
     parts += [f"{len(pipeline)} of the commits change which passes run"] if pipeline else []
-    passes = tuple(dict.fromkeys((*found.passes, *one_sided)))
-    return PassEvidence(passes, found.files, "; ".join(parts), pipeline) if parts else None
+    return PassEvidence(found.passes, found.files, "; ".join(parts), pipeline) if parts else None
 
 
 def _pipeline_between(repository: Repository, passes: Sequence[str], good: str | None, bad: str | None) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
@@ -20,16 +20,16 @@ import numpy as np
 import yaml
 
 from triage.bisect.belief import Floats
+from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
 
 FLOOR = 0.1  # part of the probability that is spread evenly
 _DOUBT = 0.5  # chance that what the passes of two compilers show is about another commit
 _NEARLY_ALL, _FEW = 0.8, 5  # share of the commits that have a reason in common; ranges too short to tell
+_MOST_REASONS = 2  # of a commit
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
 _MOST_SHARED = 8.0  # bits of the words that a commit shares with a text
-_BUILT = frozenset({"compiler", "runtime", "dependency", "tool"})
-_NAMING = frozenset({"compiler", "runtime", "test"})  # kinds of files whose names show a topic
 _NUMBER = re.compile(r"\(#(\d+)\)")
 
 
@@ -40,23 +40,28 @@ class Clues:
     text: str = ""
     """The diagnostics."""
     backend: str | None = None
-    """The one of the case, so that commits about it are not off topic."""
+    """The one of the case."""
     failing_pass: str | None = None
     """Its class name or argument."""
     passes: tuple[str, ...] = ()
-    """Passes that other evidence suspects, such as the first one after which a good and a bad compiler differ."""
+    """The passes after which a good and a bad compiler first differ."""
     files: tuple[str, ...] = ()
-    """Files that it suspects, relative to the repository."""
+    """Their source files, relative to the repository."""
     pipeline: frozenset[str] = frozenset()
     """Commits that add to a pipeline, or remove from it, a pass that ran with one of the compilers only."""
     noticed: bool = False
     """The bad end is a commit or a nightly, where somebody noticed the failure: late commits are likelier than early ones."""
+    compiled: bool = False
+    """The failure is one of the compiled program, so that the runtime may have caused it."""
 
     @classmethod
-    def of(cls, failure: Failure, backend: str | None, *, noticed: bool) -> Clues:
-        """Return the clues of a diagnosed failure."""
+    def of(cls, failure: Failure | None, backend: str | None, *, noticed: bool) -> Clues:
+        """Return the clues of a failure, if it is known."""
+        if failure is None:
+            return cls(backend=backend, noticed=noticed)
         text = " ".join((failure.headline, *map(str, failure.details.values())))
-        return cls(text, backend, failure.failing_pass, noticed=noticed)
+        compiled = failure.stage not in (Stage.IMPORT, Stage.COMPILE)
+        return cls(text, backend, failure.failing_pass, noticed=noticed, compiled=compiled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +101,22 @@ def _shares(bits: Floats) -> Floats:
     return shares
 
 
-def explain(commits: Sequence[Commit], clues: Clues, project: str | None) -> list[list[tuple[str, float]]]:
-    """Return for each commit the reasons for its place in `commit_prior` with their bits, strongest first.
+def explain(commits: Sequence[Commit], clues: Clues, project: str | None) -> list[tuple[str, ...]]:
+    """Return for each commit the reasons to suspect it, the strongest first.
 
     Less than one unit of a feature is not a reason. What nearly every commit of the range has in the same measure is not one
     either, because it distinguishes none of them.
     """
     matrix = feature_matrix(tuple(commits), clues, project)
-    telling = [_is_telling(column) for column in matrix.T]
+    telling = [feature.weight > 0 and _is_telling(column) for feature, column in zip(features(), matrix.T, strict=True)]
     reasons = []
     for row in matrix:
         found = [
-            (feature.reason, float(value) * feature.weight)
+            (float(value) * feature.weight, feature.reason)
             for feature, value, tells in zip(features(), row, telling, strict=True)
             if value >= 1 and tells
         ]
-        reasons.append(sorted(found, key=lambda reason: -abs(reason[1])))
+        reasons.append(tuple(reason for _, reason in sorted(found, key=lambda each: -each[0])[:_MOST_REASONS]))
     return reasons
 
 
@@ -126,25 +131,20 @@ def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | Non
     table = project_table(project)
     kind_of = cache(table.kind)
     kinds = [{kind_of(file.path) for file in commit.files} for commit in commits]
-    sources = [[file.path for file in commit.files if kind_of(file.path) == "compiler"] for commit in commits]
+    sources = [[file.path.lower() for file in commit.files if kind_of(file.path) == "compiler"] for commit in commits]
     subjects = [commit.subject.lower() for commit in commits]
-    text = f"{clues.text} {clues.failing_pass or ''}"
-    optional = [pattern for pattern in table.optional if not pattern.search(f"{text} {clues.backend}".lower())]
-    named = [letters(name) for name in (clues.failing_pass, *clues.passes) if name and len(name) > 3]
-    count = len(commits)
-
-    def changes(pattern: re.Pattern[str]) -> list[bool]:
-        return [any(pattern.search(path.lower()) for path in paths) for paths in sources]
-
+    named = {letters(name) for name in (clues.failing_pass, *clues.passes) if name}
+    own = {path.lower() for path in clues.files}
     topics_of = [_topics_of(commit, kind_of, table.synonyms) for commit in commits]
+    relevant = {"compiler", "runtime"} if clues.compiled else {"compiler"}
+    count = len(commits)
     columns: dict[str, Iterable[float]] = {
-        "not-built": [bool(each) and not each & _BUILT for each in kinds],
-        "decides": changes(table.decides),
-        "codegen": changes(table.codegen),
-        "off-topic": [any(pattern.search(subject) for pattern in optional) for subject in subjects],
-        "overlap": _shared_bits(topics_of, topics(text, table.synonyms)),
+        "irrelevant": [bool(each) and not each & relevant for each in kinds],
+        "decides": [any(table.decides.search(path) for path in paths) for paths in sources],
+        "other-backend": [table.is_of_another_backend(paths, clues.backend) for paths in sources],
+        "overlap": _shared_bits(topics_of, topics(f"{clues.text} {clues.failing_pass or ''}", table.synonyms)),
         "recent": [math.log2(count / (count - index)) if clues.noticed else 0.0 for index in range(count)],
-        "named": [any(path in clues.files or _is_named(path, named) for path in paths) for paths in sources],
+        "named": [len(paths) <= _MANY_FILES and any(p in own or letters(p) in named for p in paths) for paths in sources],
         "pass-words": _shared_bits(topics_of, topics(" ".join(clues.passes), table.synonyms)),
         "pipeline": [commit.sha in clues.pipeline for commit in commits],
     }
@@ -159,7 +159,7 @@ def _topics_of(
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the topics of a commit's subject, and those of the names of its files."""
     few = commit.files if len(commit.files) <= _MANY_FILES else ()
-    stems = (file.path.rsplit("/", 1)[-1].split(".")[0] for file in few if kind_of(file.path) in _NAMING)
+    stems = (file.path.rsplit("/", 1)[-1].split(".")[0] for file in few if kind_of(file.path) != "other")
     return topics(_NUMBER.sub("", commit.subject), synonyms), topics(" ".join(stems), synonyms)
 
 
@@ -174,29 +174,20 @@ def _shared_bits(commits: Sequence[tuple[frozenset[str], frozenset[str]]], wante
     return shared
 
 
-def letters(name: str) -> str:
-    """Reduce a pass or file name to its letters and digits.
-
-    `GPUPadOperandsPass`, `gpu_pad_operands.mlir` and `gpu-pad-operands` become `gpupadoperands`.
-    """
-    name = re.sub(r"\.[a-z]{1,4}$", "", name.rsplit("/", 1)[-1])
-    return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("pass")
-
-
-def _is_named(path: str, names: Collection[str]) -> bool:
-    """Return whether a file has the name of a pass; a prefix such as a dialect may be missing on either side."""
-    file = letters(path)
-    return any(
-        file == name or (min(len(file), len(name)) >= 8 and (file.endswith(name) or name.endswith(file))) for name in names
-    )
-
-
 # The meaning of paths and words
 
 _ENDING = re.compile(r"(ations?|ings?|ions?|ies|ed|es|s|e|y)$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
-_NEVER = re.compile(r"(?!)")
+
+
+def letters(name: str) -> str:
+    """Reduce a pass or the path of a file to its letters and digits.
+
+    `GPUPadOperandsPass`, `test/gpu_pad_operands.mlir` and `gpu-pad-operands` become `gpupadoperands`.
+    """
+    name = re.sub(r"\.[a-z]{1,4}$", "", name.rsplit("/", 1)[-1])
+    return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("pass")
 
 
 def stem(word: str) -> str:
@@ -218,14 +209,20 @@ class ProjectTable:
     kinds: tuple[tuple[str, re.Pattern[str]], ...]
     decides: re.Pattern[str]
     """Code that chooses pipelines, configurations, or what is fused."""
-    codegen: re.Pattern[str]
-    optional: tuple[re.Pattern[str], ...]
-    """Topics of features that are off by default."""
-    synonyms: Mapping[str, str] = field(default_factory=dict)
+    backends: Mapping[str, re.Pattern[str]]
+    """The code of each backend."""
+    synonyms: Mapping[str, str]
 
     def kind(self, path: str) -> str:
         """Return what a path is for; of the code of the compiler unless a pattern says otherwise."""
         return next((kind for kind, pattern in self.kinds if pattern.search(path.lower())), "compiler")
+
+    def is_of_another_backend(self, paths: Sequence[str], backend: str | None) -> bool:
+        """Return whether files are of backends, and none of them is of this one."""
+        own = self.backends.get(backend or "")
+        if own is None or any(own.search(path) for path in paths):
+            return False
+        return any(code.search(path) for path in paths for code in self.backends.values())
 
 
 @cache
@@ -236,8 +233,7 @@ def project_table(name: str | None) -> ProjectTable:
     return ProjectTable(
         kinds=tuple((kind, re.compile(text)) for kind, text in [*own.get("kinds", []), *shared["kinds"]]),
         decides=re.compile("|".join(filter(None, [own.get("decides"), shared["decides"]]))),
-        codegen=re.compile(own["codegen"]) if "codegen" in own else _NEVER,
-        optional=tuple(map(re.compile, own.get("optional", []))),
+        backends={backend: re.compile(text) for backend, text in own.get("backends", {}).items()},
         synonyms={stem(word): f"~{group[0]}" for group in synonyms for word in group},
     )
 

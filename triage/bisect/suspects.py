@@ -44,7 +44,7 @@ def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure |
     commits = (*undone, *timeline.with_files(span.indices))
 
     backend, noticed, evidence = request.case.target.backend, not new.is_release, None
-    clues = Clues.of(failure, backend, noticed=noticed) if failure else Clues(backend=backend, noticed=noticed)
+    clues = Clues.of(failure, backend, noticed=noticed)
     if request.attribute and old.ref and new.ref and registry.is_installed(old.ref) and registry.is_installed(new.ref):
         evidence = pass_evidence(request.runner, request.case, old.ref, new.ref, request.repository)
         clues = evidence.added_to(clues) if evidence else clues
@@ -58,7 +58,7 @@ def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure |
         change = replace(
             commit_change(commits[index], links),
             probability=round(float(chances[group].sum()), 5),
-            reasons=tuple(text for text, _ in reasons[index]),
+            reasons=reasons[index],
             branch="; ".join(filter(None, [place_of(commits[index].sha, branches), lacking])) or None,
         )
         others = tuple(commits[member].sha for member in group if member != index)
