@@ -144,6 +144,12 @@ def declaring(devices: Sequence[str], backend: str | None, options: Sequence[str
     return tuple(flags)
 
 
+def device_order(name: str) -> tuple[int, str, int, str]:
+    """A key that sorts devices by position, and user-defined names after them, `d10` after `d9`."""
+    position, head = position_of(name), name.rstrip("0123456789")
+    return 1 << 30 if position is None else position, head, int(name[len(head) :][:9] or 0), name
+
+
 def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
     """The backends that a command line names or implies, and the chips of GPUs."""
     backends, chips = [], []

@@ -11,12 +11,11 @@ from pathlib import Path
 import yaml
 from pydantic import TypeAdapter
 
-from triage.compilers.iree.devices import DEVICE, DEVICE_NAMES, declaring, position_of
+from triage.compilers.iree.devices import DEVICE, DEVICE_NAMES, declared_by, declaring, device_flags, device_order, position_of
 from triage.compilers.iree.lint.program import lint_words
 from triage.compilers.parts import OptionCatalog, RemedyHints, RewriteNames
 from triage.model.case import Case
 
-_DRIVER = re.compile(r"(?:([\w$.-]+)=)?(\w+)(?:\[\d+\])?\Z")
 _REFERENCE = re.compile(rb'#hal\.device\.(?:promise|affinity|fallback)<@("[^"]*"|[\w$.-]+)')
 _MAX_DEVICES = 256  # a larger number in a program is a mistake
 
@@ -38,29 +37,16 @@ def _devices_named(program: Path) -> frozenset[str]:
 
 
 def _declaring_for(case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
-    """The options that declare these devices in addition to the case's own options.
-
-    Returns:
-        None if all are declared, or if no option can declare them.
-    """
+    """The options that declare these devices and those that the case declares, unless it declares all of them."""
     options = [flag.text for flag in case.flags]
-    values = [text.removeprefix(DEVICE) for text in options if text.startswith(DEVICE)]
-    drivers = [_DRIVER.match(value) for value in values]
-    wanted = sorted(devices, key=_natural_order)
-    positions = [position_of(name) for name in wanted]
-    known = bool(values) or case.target.backend in DEVICE_NAMES
-    highest = max((number or 0 for number in positions), default=0)
-    if not wanted or not known or not all(drivers) or highest >= _MAX_DEVICES:
+    if not any(text.startswith(DEVICE) for text in options):
+        if case.target.backend not in DEVICE_NAMES:
+            return None
+        options += device_flags(case.target) if case.target.devices else []
+    known = declared_by([text for text in options if text.startswith(DEVICE)])
+    missing = sorted(set(devices) - known.devices.keys(), key=device_order)
+    if not missing or known.problem:
         return None
-    named = [driver[1] for driver in drivers if driver and driver[1]]
-    if None in positions or named:
-        enough = set(wanted) <= set(named)
-        wanted = [*named, *(name for name in wanted if name not in named)]
-    else:
-        enough = highest < (len(values) or case.target.devices or 0)
-    return None if enough else declaring(wanted, case.target.backend, options)
-
-
-def _natural_order(name: str) -> tuple[str, int, str]:
-    head = name.rstrip("0123456789")
-    return head, int(name[len(head) :] or 0), name
+    wanted = [*known.devices, *missing]
+    highest = max(position_of(name) or 0 for name in wanted)
+    return declaring(wanted, case.target.backend, options) if highest < _MAX_DEVICES else None

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from math import prod
 
-from triage.compilers.iree.devices import declaring, is_gpu, position_of
+from triage.compilers.iree.devices import declaring, device_order, is_gpu, position_of
 from triage.compilers.iree.lint.program import LOOPS, LintProgram, is_tensor, steps_of
 from triage.compilers.parts import LintFinding, LintRule, ProgramDevice, Severity
 from triage.mlir import Operation, SourcePosition, Value
@@ -42,7 +42,7 @@ def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
     declared = program.declared.devices if program.declared else {}
     counts = Counter(name for name, _ in program.references)
     first = dict(reversed(program.references))
-    names = dict.fromkeys([*declared, *sorted(counts, key=_order)])
+    names = dict.fromkeys([*declared, *sorted(counts, key=device_order)])
     return tuple(ProgramDevice(name, declared.get(name), counts[name], position=first.get(name)) for name in names)
 
 
@@ -53,7 +53,7 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
     rejected = program.declared is not None and program.declared.problem is not None
     if not wanted or program.declares or (all(device.declared for device in devices) and not rejected):
         return ()
-    return declaring(sorted(wanted, key=_order), program.backend, program.options)
+    return declaring(sorted(wanted, key=device_order), program.backend, program.options)
 
 
 def undeclared(program: LintProgram) -> Found:
@@ -105,11 +105,6 @@ def rejected(program: LintProgram) -> Found:
     """Flags that name some devices but not all."""
     if program.declared and program.declared.problem:
         yield program.declared.problem, None
-
-
-def _order(name: str) -> tuple[int, str]:
-    position = position_of(name)
-    return (position if position is not None else 1 << 30, name)
 
 
 def missing(program: LintProgram) -> Found:
