@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triage.compilers.base import Constant
@@ -36,19 +36,8 @@ _TORCH = {"half": "float16", "float": "float32", "int": "int32", "long": "int64"
 _COUNTS = {"stride", "numel", "size", "dim", "element_size", "len", "int", "cdiv", "next_power_of_2", "ceil", "floor"}
 
 _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
-_SHAPING = (
-    "range",
-    "static_range",
-    "arange",
-    "cdiv",
-    "zeros",
-    "full",
-    "reshape",
-    "view",
-    "broadcast_to",
-    "make_block_ptr",
-    "dot",
-)
+_LOOPS = ("range", "static_range", "arange", "cdiv")
+_SHAPING = (*_LOOPS, "zeros", "full", "reshape", "view", "broadcast_to", "make_block_ptr", "dot")
 _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
 
 
@@ -77,7 +66,8 @@ class HostValue:
 Bindings = Mapping[str, Sequence[ast.expr]]
 """Name -> the values that it is bound to. `p += n` binds `p + n`, whose first operand is still the address."""
 Uses = Mapping[str, set[str]]
-"""Use -> parameters: `pointers` are addresses, `tested` conditions; `types` and `sizes` are constexprs."""
+"""Use -> parameters: `pointers` are addresses, `of_indices` those of integers, `tested` conditions; `types` and `sizes` are
+constexprs."""
 
 
 def guess_kernel(source: str, name: str | None = None, host: str | None = None) -> KernelGuess | None:
@@ -162,7 +152,7 @@ def _type(name: str, annotation: str, passed: HostValue, uses: Uses, element: st
     if not is_pointer and annotation in _SCALARS:
         return _SCALARS[annotation]
     if is_pointer or name.lower().endswith("ptr"):
-        return "*i32:16" if _NAMES_INDICES.search(name) else f"*{element}:16"
+        return "*i32:16" if name in uses["of_indices"] or _NAMES_INDICES.search(name) else f"*{element}:16"
     return _SCALARS.get(passed.kind, "fp32" if _NAMES_FRACTION.search(name) else "i32")
 
 
@@ -246,15 +236,22 @@ def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) ->
                 seen["types"] += arguments[-1:] if callee in _TYPED else []
                 if callee in _SHAPING:
                     seen["sizes"] += [part for value in arguments for part in ast.walk(value) if isinstance(part, ast.Name)]
+                seen["numbers"] += arguments if callee in _LOOPS else []
                 if callee in _MEMORY or callee.startswith("atomic_"):
                     seen["pointers"] += [*arguments[:1], *(value for name, value in named if name in ("base", "pointer"))]
-    uses = {use: {node.id for node in seen[use] if isinstance(node, ast.Name)} for use in ("types", "sizes", "tested")}
-    return {**uses, "pointers": _names_below(seen["pointers"], bindings_in(kernel), _base_of)}
+    bound = bindings_in(kernel)
+    indices = _below(
+        [*seen["pointers"], *seen["numbers"]], bound, lambda node: () if _is_load(node) else ast.iter_child_nodes(node)
+    )
+    sources = [node.args[0] for node in indices if isinstance(node, ast.Call) and _is_load(node) and node.args]
+    uses = {use: _names_of(seen[use]) for use in ("types", "sizes", "tested")}
+    uses["of_indices"] = _names_of(_below([*sources, *seen["of_indices"]], bound, _base_of))
+    return {**uses, "pointers": _names_of(_below(seen["pointers"], bound, _base_of))}
 
 
 def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
     """The names that these are computed from, themselves included."""
-    return _names_below([ast.Name(name) for name in names], bindings_in(kernel), ast.iter_child_nodes)
+    return _names_of(_below([ast.Name(name) for name in names], bindings_in(kernel), ast.iter_child_nodes))
 
 
 def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
@@ -280,18 +277,27 @@ def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
     return bound
 
 
-def _names_below(values: Iterable[ast.AST], bound: Bindings, parts: Callable[[ast.AST], Iterable[ast.AST]]) -> set[str]:
-    """The names in these expressions, in their parts and in the values that names are bound to."""
+def _below(values: Iterable[ast.AST], bound: Bindings, parts: Callable[[ast.AST], Iterable[ast.AST]]) -> Iterator[ast.AST]:
+    """Yield these expressions, their parts, the values that names are bound to, and their parts."""
     names: set[str] = set()
     waiting = list(values)
     while waiting:
         node = waiting.pop()
+        yield node
         if not isinstance(node, ast.Name):
             waiting += parts(node)
         elif node.id not in names:
             names.add(node.id)
             waiting += bound.get(node.id, [])
-    return names
+
+
+def _names_of(nodes: Iterable[ast.AST]) -> set[str]:
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def _is_load(node: ast.AST) -> bool:
+    """Whether this reads memory; an atomic operation returns what was there."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].startswith(("load", "atomic_"))
 
 
 def _base_of(node: ast.AST) -> Sequence[ast.AST]:
