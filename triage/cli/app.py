@@ -116,7 +116,7 @@ _PANELS = {
     "What": "--case --suite-config --find --match --metric --vary --model --backend --chip --kernel --input --all "
     "--interactive --run --dispatch --top --bisect --reduce --investigate --bench --save --from-text --block --line",
     "Where to search": "--toolchain --baseline --good --bad --since --until --repo --project --every --build --share",
-    "How sure": "--confidence --trust --fresh --threshold --time --budget --repeats --strict --try",
+    "How sure": "--confidence --trust --fresh --threshold --time --budget --strict --try",
     "Output": "--out --format --github --allow-missing",
     "Advanced": "",
 }

@@ -131,14 +131,14 @@ class RunOracle(Oracle):
 
     values: ArgumentValues = field(kw_only=True)
     references: list[Reference] = field(kw_only=True)
-    """The one that computes the expected results, then others, of which the first that agrees on the original confirms it."""
+    """The one that computes the expected results, and one that confirms it if it agrees on the original."""
     results: Path = field(kw_only=True)
     """Folder for the results that references compute."""
     _finite: bool = False
     _tolerances: Mapping[str, float] = field(default_factory=dict)
 
     def start(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Take over the values of the original program, and choose the second reference."""
+        """Take over the values of the original program, and drop a second reference that disagrees."""
         ready = self.values.start(candidate)
         bound = self.bound(ready) if ready else None
         expected = self._expected(bound, self.references[0]) if bound else None
@@ -146,11 +146,9 @@ class RunOracle(Oracle):
             return None
         self._tolerances = dict(run_of(ready).tolerances)
         self._finite = _is_finite(expected)
-        agreeing = (other for other in self.references[1:] if self._agree(expected, self._expected(bound, other)))
-        second = next(agreeing, None)
-        self.references[1:] = [second] if second else []
-        if second is None:
-            self.notes.append("no second toolchain computes the expected results as well, so that only one confirms them")
+        if not all(self._agree(expected, self._expected(bound, other)) for other in self.references[1:]):
+            del self.references[1:]
+            self.notes.append("unoptimised code does not compute the expected results, so that nothing confirms them")
         return ready
 
     def bound(self, candidate: ReducedCase) -> ReducedCase | None:

@@ -35,7 +35,6 @@ from triage.toolchains.home import disk_errors, write_whole
 _PATIENCE = 4.0  # a candidate's time limit, as a multiple of the original's compile time
 _LEAST = 10.0  # seconds, the shortest time limit of a candidate
 _MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
-_MOST_REFERENCES = 4  # toolchains that may confirm what another one computes
 _UNREADABLE = "it cannot be read by this toolchain's tools"
 _NO_REFERENCE = (
     "nothing computes what a smaller program must return: name a toolchain that computes the right result with --good, or "
@@ -116,24 +115,21 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
 
 
 def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
-    """Return what computes the expected results of candidates, and what may confirm them; nothing when nothing computes them.
+    """Return what computes the expected results of candidates, and what confirms them; nothing when nothing computes them.
 
     The good toolchain, else the case's own reference, else onnxruntime for an ONNX model. The same toolchain without
-    optimisation confirms it, or another release, the next older ones first.
+    optimisation confirms it.
     """
-    run = request.case.run
-    first = Reference(good.revision.name) if good else run.reference if run else None
-    if first is None and request.case.input.kind is InputKind.ONNX:
+    case = request.case
+    first = Reference(good.revision.name) if good else case.run.reference if case.run else None
+    if first is None and case.input.kind is InputKind.ONNX:
         first = Reference(onnxruntime=True)
-    if first is None:
+    programs = runner.compilers[case.compiler].run
+    if first is None or programs is None:
         return []
-    programs = runner.compilers[request.case.compiler].run
-    plain = programs.unoptimised if programs else ()
-    kept = [flag.text for flag in request.case.flags if flag_name(flag.text) not in map(flag_name, plain)]
-    names = [ref.revision.name for ref in runner.registry.installed_releases(request.case.compiler)]
-    start = names.index(first.toolchain) if first.toolchain in names else len(names)
-    others = [Reference(name) for name in (*reversed(names[:start]), *names[start + 1 :]) if name != request.bad.revision.name]
-    return [first, Reference(first.toolchain, (*kept, *plain)), *others[:_MOST_REFERENCES]]
+    plain = programs.unoptimised
+    kept = [flag.text for flag in case.flags if flag_name(flag.text) not in map(flag_name, plain)]
+    return [first, Reference(first.toolchain, (*kept, *plain))]
 
 
 class _Reducer:
