@@ -74,9 +74,7 @@ def test_an_issue_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert (answer["left_out"], answer["input"]) == (["-o a.vmfb"], str(tmp_path / "mine.mlir"))
-    assert "iree-run-module" in answer["notes"][0]
     assert (tmp_path / "mine.mlir").read_text() == WHOLE
-    assert "# The text also runs: iree-run-module" in recipe.read_text()
     assert triage("recipe", "validate", recipe).returncode == 0
 
 
@@ -111,7 +109,7 @@ add[(1,)](torch.rand(10).cuda(), torch.rand(10).cuda(), 10, BLOCK=64)
 """
 
 
-@pytest.mark.parametrize("program", [CUT_START, CUT_END, FIRST.replace("return %a", "return {x = #map} %a")])
+@pytest.mark.parametrize("program", [CUT_START, CUT_END])
 @pytest.mark.parametrize("fence", ["```mlir\n{}```\n", "{}"])
 def test_a_program_that_was_cut_is_refused(home: Path, triage: Triage, tmp_path: Path, program: str, fence: str) -> None:
     words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]

@@ -1,14 +1,13 @@
-"""Barriers and affinities that are added to a program."""
+"""Barriers that are added to a program."""
 
 from __future__ import annotations
 
 import pytest
 
 from triage.mlir import Module, parse_module, print_module
-from triage.remedy.rewrites import add_affinities, add_barriers
+from triage.remedy.rewrites import add_barriers
 
 BARRIER = ("util.optimization_barrier", {"flow.tensor.transfer"})
-AFFINITY = "iree.abi.affinity"
 HERE, THERE = "#hal.device.promise<@__device_0>", "#hal.device.promise<@__device_1>"
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{arg_attrs = [{iree.abi.affinity = HERE}, {}, {name = "n"}], function_type = (tensor<4xf32>, tensor<?x4xf32>, index) -> tensor<4xf32>, sym_name = "f"}> ({
@@ -35,12 +34,3 @@ def test_each_transfer_gets_one_barrier(program: Module) -> None:
     assert '"flow.tensor.transfer"(%2, %arg2)' in text
     assert not add_barriers(program, *BARRIER)
     assert print_module(program) == text
-
-
-def test_tensors_without_an_affinity_get_the_first_one(program: Module) -> None:
-    assert add_affinities(program, AFFINITY)
-    function = program.functions()[0]
-    given = f"iree.abi.affinity = {HERE}"
-    assert function.properties["arg_attrs"] == f'[{{{given}}}, {{{given}}}, {{name = "n"}}]'
-    assert function.properties["res_attrs"] == f"[{{{given}}}]"
-    assert not add_affinities(program, AFFINITY)

@@ -143,8 +143,6 @@ class PastedText:
 
     programs: tuple[TextExcerpt, ...] = ()
     commands: tuple[TextExcerpt, ...] = ()
-    runs: tuple[str, ...] = ()
-    """Command lines that run a compiled program."""
 
 
 class RecipeFromInput:
@@ -295,11 +293,10 @@ class OptionCatalog:
 
 @dataclass(frozen=True, slots=True)
 class RewriteNames:
-    """Names for rewrites: the barrier operation, the transfers between devices, and the affinity attribute."""
+    """Names for rewrites: the barrier operation, and the transfers between devices."""
 
     barrier: str
     transfers: frozenset[str]
-    affinity: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ IREE_TOOLS = re.compile(
     r"(?<![\w.-])(?:[^\s\"'`()|;&<>=]*[\\/])?(?P<tool>iree-compile|iree-opt|ireec)(?:-[\d.]+)?(?:\.exe)?(?=[\s\"'`]|$)"
     r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
 )
-_RUNNERS = re.compile(r"(?:\S*/)?iree-(?:run|benchmark|check)-module(?:\.exe)?(?=\s|$)")
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ENDS = frozenset({"|", "||", "&&", ";", "&", "|&", ";;", "#"})
 _REDIRECTION = re.compile(r"\d*(>&|&>>?|>\||>>?|<<?<?)(.*)", re.DOTALL)
@@ -40,10 +39,6 @@ _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # brackets and names in it mean nothing
 _CLOSING = {")": "(", "]": "[", "}": "{"}
-_INSIDE = re.compile(
-    r"\s*(?:%[\w$.-]+(?::\d+)?(?:, *%[\w$.-]+(?::\d+)?)* *= (?!type\b)|(?:func\.|util\.|llvm\.)?(?:return|ret)\b|\^bb\d+[(:])"
-)
-_ALIAS = re.compile(r"(?<![\w%@^#!])([#!][A-Za-z_][\w$]*)(?![\w$.<])")
 _Block = tuple[int, str]
 """The number of its first line, from 1, and its text."""
 
@@ -87,7 +82,7 @@ def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCo
 
 
 def _logical_lines(text: str, programs: re.Pattern[str]) -> Iterator[_Block]:
-    """Join lines that a backslash continues, that are inside quotes, and that hold only further options."""
+    """Join lines that a backslash continues, and those that hold only further options."""
     lines = text.splitlines(keepends=True)
     index = 0
     while index < len(lines):
@@ -96,8 +91,7 @@ def _logical_lines(text: str, programs: re.Pattern[str]) -> Iterator[_Block]:
         is_call = programs.search(joined) is not None
         while is_call and index < len(lines) and index - first < _MOST_LINES:
             is_open = re.search(r"(?<!\\)[\\^`][ \t]*\r?\n\Z", joined) is not None
-            is_quoted = joined.count("'") % 2 == 1 and "'" in lines[index] and "=" in joined.rpartition("'")[0][-40:]
-            if not (is_open or is_quoted or _OPTION.match(lines[index])):
+            if not (is_open or _OPTION.match(lines[index])):
                 break
             joined += lines[index]
             index += 1
@@ -135,12 +129,11 @@ def _call(tool: str, before: list[str], after: list[str], tools: re.Pattern[str]
 
 
 def read_mlir(text: str) -> PastedText:
-    """Find the MLIR programs, the calls of IREE's compiler, and the lines that run what it compiled."""
+    """Find the MLIR programs and the calls of IREE's compiler."""
     text = _plain(text)
     programs = list(_mlir_programs(text))
     complete = [(line, program) for line, program in programs if _FUNCTION.search(program)]
-    runs = (line[match.start() :].strip() for _, line in _logical_lines(text, _RUNNERS) if (match := _RUNNERS.search(line)))
-    return PastedText(_excerpts(complete or programs), _lines(calls_in(text)), tuple(dict.fromkeys(runs)))
+    return PastedText(_excerpts(complete or programs), _lines(calls_in(text)))
 
 
 def read_llvm(text: str, tools: re.Pattern[str]) -> PastedText:
@@ -160,26 +153,16 @@ def read_kernels(text: str) -> PastedText:
 def missing_in(text: str, comment: str = "//") -> str | None:
     """Say what a program in MLIR or LLVM IR lacks, if it was cut out of a larger one."""
     open_: list[tuple[str, int]] = []
-    used: dict[str, int] = {}
-    defined = set(re.findall(r"^[ \t]*([#!][\w$]+) *=", text, re.M))
     for number, line in enumerate(text.splitlines(), 1):
         line = _QUOTED.sub("", line).partition(comment)[0]
         if line.strip() in ("...", "…"):
             return f"line {number} says that something was left out"
-        if not open_ and _INSIDE.match(line):
-            return f"line {number} belongs into a function, whose beginning is missing: {line.strip()[:60]}"
-        for alias in _ALIAS.findall(line) if comment == "//" else ():
-            used.setdefault(alias, number)
         for mark in line:
             if mark in "([{":
                 open_.append((mark, number))
             elif mark in _CLOSING and (not open_ or open_.pop()[0] != _CLOSING[mark]):
                 return f"line {number}: nothing opens the `{mark}`"
-    if open_:
-        mark, number = open_[-1]
-        return f"the end is missing: nothing closes the `{mark}` of line {number}"
-    unknown = next((name for name in used if name not in defined), None)
-    return f"line {used[unknown]} uses {unknown}, and nothing defines it" if unknown else None
+    return f"the end is missing: nothing closes the `{open_[-1][0]}` of line {open_[-1][1]}" if open_ else None
 
 
 def _error_in(text: str) -> str | None:
@@ -247,15 +230,7 @@ def _regions(lines: list[str], first: int) -> Iterator[_Block]:
         region = "".join(lines[index:stop])
         if _FUNCTION.search(region):
             yield first + index, region
-        if stop is None:  # what it contains is not a program of its own
-            indent = _indent(lines[index])
-            deeper = (i for i in range(index + 1, len(lines)) if lines[i].strip() and _indent(lines[i]) <= indent)
-            stop = next(deeper, len(lines))
-        index = max(stop, index + 1)
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+        index = max(len(lines) if stop is None else stop, index + 1)
 
 
 def _end_of(lines: list[str], first: int) -> int | None:

@@ -99,7 +99,7 @@ class NewRecipe:
         versions, rules = _versions(text, family), packaged_rules()
         failures = [failure.failure_class for failure in classify_log(BytesIO(text.encode("utf-8", "replace")), rules)]
         failure = [name for name in failures if name in {rule.name for rule in rules}][:1]
-        notes = [*start.notes, *(f"The text also runs: {run}" for run in pasted.runs)]
+        notes = list(start.notes)
         notes += [f"Reported for {', '.join(versions)}."] if versions else []
         notes += [f"Reported failure: {name}. `triage run` says xfail when it reproduces." for name in failure]
         return replace(start, notes=tuple(notes), expect=tuple(failure)), versions

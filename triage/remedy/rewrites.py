@@ -13,7 +13,6 @@ from triage.execution.files import Prepared
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Module, Operation, UnparsableError, Value, parse_module, print_module
 from triage.mlir.rewrite import CANONICALIZE, CONVERTIBLE, WIDE, fix_results, float_types, static_candidates, widen_floats
-from triage.mlir.tree import array_elements, entries, entries_text, function_types
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
 from triage.remedy.change import CaseChange
@@ -42,32 +41,6 @@ def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bo
     return changed
 
 
-def add_affinities(module: Module, attribute: str) -> bool:
-    """Copy a function's first affinity to its tensor arguments and results that have none.
-
-    `attribute` is the argument and result attribute that holds an affinity. Returns whether anything changed.
-    """
-    changed = False
-    for function in module.functions():
-        types = function_types(function)
-        named = {
-            name: [entries(text[1:-1]) for text in array_elements(function.inherent.get(name))]
-            for name in ("arg_attrs", "res_attrs")
-        }
-        first = next((each[attribute] for some in named.values() for each in some if attribute in each), None)
-        if first is None or types is None:
-            continue
-        for (name, some), values in zip(named.items(), types, strict=True):
-            some = some or [{} for _ in values]
-            for type_, each in zip(values, some, strict=True):
-                if type_.startswith("tensor<") and attribute not in each:
-                    each[attribute] = first
-                    changed = True
-            if any(some):
-                function.inherent[name] = f"[{', '.join(f'{{{entries_text(each)}}}' for each in some)}]"
-    return changed
-
-
 def variants(rewrite: str, text: str, names: RewriteNames | None) -> Iterator[tuple[Module, str]]:
     """Yield changed modules with a description of the change, from the generic form. The first valid one is used."""
     if rewrite == "static":
@@ -80,8 +53,6 @@ def variants(rewrite: str, text: str, names: RewriteNames | None) -> Iterator[tu
             yield module, f"{WIDE} in the place of {' and '.join(types)}"
     elif rewrite == "barriers" and names and add_barriers(module, names.barrier, names.transfers):
         yield module, f"{names.barrier} before each {' and '.join(sorted(names.transfers))}"
-    elif rewrite == "affinities" and names and add_affinities(module, names.affinity):
-        yield module, f"{names.affinity} on every tensor argument and result"
 
 
 def rewritten_inputs(runner: Engine, case: Case, toolchain: Toolchain, rewrites: Collection[str]) -> Mapping[str, CaseChange]:

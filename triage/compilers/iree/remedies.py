@@ -24,7 +24,7 @@ def remedy_hints() -> RemedyHints:
     """Options, devices and names of the IREE family."""
     options = yaml.safe_load(files("triage.compilers.iree").joinpath("options.yaml").read_text("utf-8"))
     words = lint_words()
-    names = RewriteNames(words.barrier, words.transfers, words.affinity)
+    names = RewriteNames(words.barrier, words.transfers)
     return RemedyHints(TypeAdapter(OptionCatalog).validate_python(options), names, _devices_named, _declaring_for)
 
 
