@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
-from triage.mlir.fingerprint import Fingerprint, combined
+from triage.mlir.fingerprint import Fingerprint, combined, values_by_key
 from triage.mlir.ir_reader import IrDump, PassName
 
 
@@ -20,8 +20,8 @@ class FunctionState:
     index: int
     turn: int
     failed: bool
-    decisions: Mapping[str, str]
-    """The choices made so far: an attribute is dropped when its operation is lowered, but not its effect."""
+    decisions: Mapping[str, set[str]]
+    """The choices made so far, by operation: an attribute is dropped when its operation is lowered, but not its effect."""
 
 
 SameTest = Callable[[FunctionState, FunctionState], bool]
@@ -84,7 +84,7 @@ class Trace:
 
 def _record(states: list[FunctionState], dump: IrDump, fingerprint: Fingerprint) -> None:
     if not states or states[-1].fingerprint != fingerprint:
-        decisions = {**(states[-1].decisions if states else {}), **fingerprint.values()}
+        decisions = {**(states[-1].decisions if states else {}), **values_by_key(fingerprint.decided)}
         states.append(FunctionState(dump.after, fingerprint, dump.index, dump.turn, dump.failed, decisions))
 
 
@@ -287,8 +287,11 @@ def _until(states: Sequence[FunctionState], index: int) -> list[FunctionState]:
 
 
 def _same_operands(good: FunctionState | None, bad: FunctionState | None) -> bool:
-    """Return whether choices were made for the same operations of the same types."""
-    here, there = (state.fingerprint.decided if state else frozenset[str]() for state in (good, bad))
+    """Return whether choices were made for the same operations of the same types, apart from those for the function."""
+    here, there = (
+        {key for key, _ in state.fingerprint.decided if " () -> () " not in key} if state else set[str]()
+        for state in (good, bad)
+    )
     return not here or not there or not here.isdisjoint(there)
 
 

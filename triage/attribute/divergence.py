@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -127,10 +127,10 @@ class _Comparison:
     def run(self, *, excerpts: bool) -> Attribution:
         """Trace both compilers, then compare."""
         traces, found = self._followed(self.ir.words)
-        for what, finer in self._finer(self.ir.words):
-            if found.persistent is None:
-                self.notes.append(f"no difference of operations or types persists, so {what} were compared as well")
-                traces, found = self._followed(finer)
+        compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
+        if found.persistent is None and compiles:
+            self.notes.append("no difference of operations or types persists, so attributes and sizes were compared as well")
+            traces, found = self._followed(replace(self.ir.words, detailed=True, bookkeeping=None))
         status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
         if status is ComparisonResult.SAME and self.failure:
             status = ComparisonResult.FAILING
@@ -177,14 +177,6 @@ class _Comparison:
         text = " ".join([failure.headline, *map(str, failure.details.values())]) if failure else ""
         traces = TracePair(good, bad, words.passes, (early[0], early[1]), text, self.kernel, words is self.ir.words)
         return traces, follow(traces)
-
-    def _finer(self, words: Vocabulary) -> Iterator[tuple[str, Vocabulary]]:
-        """Yield what else to compare, in which words, if no difference persists and the bad compiler compiles the case."""
-        if self.failure and self.failure.stage in (Stage.RUN, Stage.COMPARE, Stage.BENCHMARK):
-            yield "constants and attributes", replace(words, detailed=True)
-        elif self.failure:
-            return
-        yield "computations of sizes and offsets", replace(words, bookkeeping=None)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """Run the same work for both compilers, in parallel if there are two workers."""

@@ -30,8 +30,8 @@ def attribute(
     """Find the pass after which the IR of two compilers diverges.
 
     The comparison covers operations, types, nesting and chosen tile sizes. It ignores names, order, other attributes and
-    spellings of versions. Constants and other attributes are compared when a program that compiles fails only when it
-    runs, and nothing else differs.
+    spellings of versions. Constants and other attributes are compared when the bad revision compiles the program and
+    nothing else differs.
 
     - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree`
 

@@ -47,7 +47,7 @@ class Vocabulary:
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Class of a pass -> other files that hold its decisions, relative to the repository."""
     detailed: bool = False
-    """Whether constants, all other attributes and computations of single bits count as decisions, too."""
+    """Whether constants and all other attributes count as decisions, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Fingerprint:
     """Operation -> how often it occurs."""
     choices: frozenset[tuple[str, str]] = frozenset()
     """(`attribute.key`, value) of the attributes that hold decisions."""
-    decided: frozenset[str] = frozenset()
-    """The operations, with their types, that these attributes belong to."""
+    decided: frozenset[tuple[str, str]] = frozenset()
+    """The same by operation: (operation, its types and `attribute.key`, value)."""
     shared_bytes: int = 0
     """Shared memory of statically sized buffers."""
 
@@ -78,19 +78,24 @@ class Fingerprint:
         return not self.choice_differences(other)
 
     def choice_differences(self, other: Fingerprint) -> tuple[tuple[str, str, str], ...]:
-        """Return the choices that both make differently, as (key, this one's value, the other's value)."""
+        """Return the choices that both make differently, as (key, the values only of this one, only of the other)."""
         if self.choices == other.choices:
             return ()
-        here, there = self.values(), other.values()
-        common = sorted(here.keys() & there.keys())
-        return tuple((key, here[key], there[key]) for key in common if here[key] != there[key])
+        here, there = values_by_key(self.choices), values_by_key(other.choices)
+        differing = [key for key in sorted(here.keys() & there.keys()) if here[key] != there[key]]
+        return tuple((key, _joined(here[key] - there[key]), _joined(there[key] - here[key])) for key in differing)
 
-    def values(self) -> dict[str, str]:
-        """Return the choices by key."""
-        found: dict[str, list[str]] = {}
-        for key, value in sorted(self.choices):
-            found.setdefault(key, []).append(value)
-        return {key: " ".join(values) for key, values in found.items()}
+
+def _joined(values: set[str]) -> str:
+    return " ".join(sorted(values)) or "none"
+
+
+def values_by_key(choices: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Group choices by their keys."""
+    found: dict[str, set[str]] = {}
+    for key, value in choices:
+        found.setdefault(key, set()).add(value)
+    return found
 
 
 def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
@@ -98,7 +103,7 @@ def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
     digest, shared = 0, 0
     operations: Counter[str] = Counter()
     choices: set[tuple[str, str]] = set()
-    decided: set[str] = set()
+    decided: set[tuple[str, str]] = set()
     for fingerprint in fingerprints:
         digest = (digest + fingerprint.digest) % MODULUS
         shared += fingerprint.shared_bytes

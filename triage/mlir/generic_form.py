@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from triage.mlir.tree import Block, Module, Operation, Region, SourcePosition, Value, closing, entries, entries_text, split
 
@@ -17,7 +16,8 @@ OPERATION = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([^"]+)"\(')
 
 _ALIAS = re.compile(r"([#!][\w$.-]+) = (.*)")
 _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d{1,9}))?")
-_LABEL = re.compile(r"\s*(\^[\w$.-]+)(?=[(:])")
+_LABEL = re.compile(r"\^[\w$.-]+(?=[(:])")
+_BLANK = re.compile(r"(?:\s|//.*)*")
 _POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
 _ALIAS_USE = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
@@ -35,67 +35,34 @@ class UnparsableError(ValueError):
 
 def parse_module(text: str) -> Module:
     """Parse a module in generic form, with or without locations. Raises UnparsableError for anything else."""
-    parser, lines = _Parser(), text.split("\n")
-    number = 0
+    parser = _Parser(text)
     try:
-        for number, line in enumerate(lines, 1):
-            if line.startswith("{-#") and not parser.open:  # the resource section
-                return parser.module("\n".join(lines[number - 1 :]).strip())
-            parser.line(line)
-        return parser.module("")
+        return parser.module()
     except ValueError as error:
-        raise UnparsableError(str(error), number) from error
-
-
-@dataclass(eq=False, slots=True)
-class _OpenOperation:
-    """An operation whose regions are being read."""
-
-    operation: Operation
-    results: str
-    """The names of its results."""
-    blocks: dict[str, Block] = field(default_factory=dict)
-    """The blocks of the current region by label, also those that are only referred to so far."""
+        raise UnparsableError(str(error), text.count("\n", 0, parser.at) + 1) from error
 
 
 class _Parser:
-    """Takes the lines of a module. Raises ValueError at the first line that is not in generic form."""
+    """Reads a module from `at` on. Raises ValueError at the first place that is not in generic form."""
 
-    def __init__(self) -> None:
-        self.root: Operation | None = None
-        self.open: list[_OpenOperation] = []
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
         self.aliases: dict[str, str] = {}
         self.values: dict[str, Value] = {}
         self.undefined: dict[str, Value] = {}  # used above their definition, which control flow allows
         self.located: list[tuple[Operation | Value, str]] = []
 
-    def line(self, text: str) -> None:
-        stripped = text.strip()
-        if head := OPERATION.match(text):
-            self._begin_operation(head, text)
-        elif stripped.startswith("})") and self.open:
-            self._end_region()
-            ended = self.open.pop()
-            self._end_operation(ended.operation, ended.results, stripped[2:].strip())
-        elif stripped == "}, {" and self.open:
-            self._end_region()
-            self.open[-1].operation.regions.append(Region())
-        elif stripped.startswith("^") and self.open:
-            self._begin_block(text)
-        elif not self.open and (alias := _ALIAS.fullmatch(stripped)):
-            self.aliases[alias[1]] = alias[2]
-        elif stripped and not stripped.startswith("//"):
-            raise ValueError("expected an operation in generic form")
-
-    def module(self, trailer: str) -> Module:
-        """Return the module after its last line."""
-        if self.open:
-            raise ValueError("unclosed region")
+    def module(self) -> Module:
+        self._read_aliases()
+        root = self._operation({}, 0)
+        if root.name != "builtin.module" or len(root.regions) != 1 or len(root.regions[0].blocks) > 1:
+            raise ValueError("expected a module with one block")
+        self._read_aliases()
+        trailer = self.text[self.at :].strip()
+        if trailer and not trailer.startswith("{-#"):
+            raise ValueError("unexpected text after the module")
         if self.undefined:
             raise ValueError(f"{next(iter(self.undefined))} is not defined")
-        root = self.root
-        if root is None or len(root.regions) != 1 or len(root.regions[0].blocks) > 1:
-            raise ValueError("expected a module with one block")
         root.regions[0].blocks = root.regions[0].blocks or [Block()]  # an empty module's block is not printed
         known: dict[str, SourcePosition | None] = {}
         for located, location in self.located:  # their aliases may follow the module
@@ -104,71 +71,95 @@ class _Parser:
             located.position = known[location]
         return Module(root, {name: text for name, text in self.aliases.items() if not text.startswith("loc(")}, trailer)
 
-    def _begin_operation(self, head: re.Match[str], text: str) -> None:
-        if not self.open and self.root:
-            raise ValueError("unexpected text after the module")
-        names, rest = _bracketed(text[head.end() - 1 :])
-        operands = [self.values.get(name) or self.undefined.setdefault(name, Value("")) for name in split(names)]
+    def _next(self, wanted: str) -> bool:
+        """Skip blanks and comments, and return whether a text follows."""
+        blank = _BLANK.match(self.text, self.at)
+        self.at = blank.end() if blank else self.at
+        return self.text.startswith(wanted, self.at)
+
+    def _bracketed(self) -> str:
+        """Read up to the bracket that closes the next one, and return what is inside."""
+        begin, self.at = self.at, closing(self.text, self.at)
+        return self.text[begin + 1 : self.at - 1]
+
+    def _rest_of_line(self) -> str:
+        end = self.text.find("\n", self.at)
+        begin, self.at = self.at, end if end >= 0 else len(self.text)
+        return self.text[begin : self.at].strip()
+
+    def _read_aliases(self) -> None:
+        while self._next("") and (alias := _ALIAS.match(self.text, self.at)):
+            self.aliases[alias[1]] = alias[2]
+            self.at = alias.end()
+
+    def _operation(self, blocks: dict[str, Block], depth: int) -> Operation:
+        """Read an operation of a region with these blocks."""
+        head = OPERATION.match(self.text, self.at)
+        if head is None:
+            raise ValueError("expected an operation in generic form")
+        self.at = head.end() - 1
+        operands = [self.values.get(name) or self.undefined.setdefault(name, Value("")) for name in split(self._bracketed())]
         operation = Operation(head[2], operands)
-        if rest.startswith("[") and self.open:
-            labels, rest = _bracketed(rest)
-            operation.successors = [self.open[-1].blocks.setdefault(label, Block()) for label in split(labels)]
-        if rest.startswith("<{"):
-            properties, rest = _bracketed(rest)
-            if not properties.endswith("}"):
-                raise ValueError(f"expected }}> after the properties of {operation.name}")
-            operation.properties = entries(properties[1:-1])
-        if self.open:
-            region = self.open[-1].operation.regions[-1]
+        if self._next("["):
+            operation.successors = [blocks.setdefault(label, Block()) for label in split(self._bracketed())]
+        if self._next("<{"):
+            operation.properties = entries(self._bracketed()[1:-1])
+        if self._next("({"):
+            if depth == _DEEPEST:
+                raise ValueError("regions nested too deeply")
+            while self._next("(") or self._next(","):
+                self.at += 1
+                operation.regions.append(self._region(depth + 1))
+            if not self._next(")"):
+                raise ValueError("unclosed region")
+            self.at += 1
+        if self._next("{"):
+            operation.attributes = entries(self._bracketed())
+        self._read_types(operation, head[1] or "")
+        return operation
+
+    def _region(self, depth: int) -> Region:
+        region, blocks = Region(), dict[str, Block]()
+        if not self._next("{"):
+            raise ValueError("expected a region")
+        self.at += 1
+        while not self._next("}"):
+            if self._next("^"):
+                self._begin_block(region, blocks)
+                continue
             region.blocks = region.blocks or [Block()]
-            region.blocks[-1].operations.append(operation)
-        elif operation.name != "builtin.module":
-            raise ValueError("the outermost operation is not a module")
-        else:
-            self.root = operation
-        if rest != "({":
-            self._end_operation(operation, head[1] or "", rest)
-        elif len(self.open) == _DEEPEST:
-            raise ValueError("regions nested too deeply")
-        else:
-            operation.regions.append(Region())
-            self.open.append(_OpenOperation(operation, head[1] or ""))
-
-    def _begin_block(self, text: str) -> None:
-        label = _LABEL.match(text)
-        if label is None:
-            raise ValueError("expected the label of a block")
-        region, rest = self.open[-1].operation.regions[-1], text[label.end() :]
-        block = self.open[-1].blocks.setdefault(label[1], Block())
-        if block in region.blocks:
-            raise ValueError(f"the block {label[1]} is defined twice")
-        region.blocks.append(block)
-        if rest.startswith("("):
-            arguments, rest = _bracketed(rest)
-            for part in split(arguments):
-                name, _, typed = part.partition(":")
-                kind, _, location = typed.strip().partition(" loc(")
-                block.arguments.append(self._define(name.strip(), kind))
-                self.located += [(block.arguments[-1], location)] if location else []
-        if not rest.startswith(":"):
-            raise ValueError("expected a colon after the block label")
-
-    def _end_region(self) -> None:
-        region, blocks = self.open[-1].operation.regions[-1], self.open[-1].blocks
+            region.blocks[-1].operations.append(self._operation(blocks, depth))
+        self.at += 1
         for name in (name for name, block in blocks.items() if block not in region.blocks):
             raise ValueError(f"the block {name} is not defined")
-        self.open[-1].blocks = {}
+        return region
 
-    def _end_operation(self, operation: Operation, names: str, rest: str) -> None:
-        """Read what follows the operands, properties and regions: attributes, types and location."""
-        if rest.startswith("{"):
-            attributes, rest = _bracketed(rest)
-            operation.attributes = entries(attributes)
-        if not rest.startswith(": ("):
+    def _begin_block(self, region: Region, blocks: dict[str, Block]) -> None:
+        label = _LABEL.match(self.text, self.at)
+        if label is None:
+            raise ValueError("expected the label of a block")
+        block = blocks.setdefault(label[0], Block())
+        if block in region.blocks:
+            raise ValueError(f"the block {label[0]} is defined twice")
+        region.blocks.append(block)
+        self.at = label.end()
+        for part in split(self._bracketed()) if self._next("(") else ():
+            name, _, typed = part.partition(":")
+            kind, _, location = typed.strip().partition(" loc(")
+            block.arguments.append(self._define(name.strip(), kind))
+            self.located += [(block.arguments[-1], location)] if location else []
+        if not self._next(":"):
+            raise ValueError("expected a colon after the block label")
+        self.at += 1
+
+    def _read_types(self, operation: Operation, names: str) -> None:
+        """Read the types and the location of an operation, and define its results."""
+        if not self._next(": ("):
             raise ValueError(f"expected the type of {operation.name}")
-        typed, _, location = rest[2:].partition(" loc(")
-        operands, result = _bracketed(typed)
-        if not result.startswith("-> ") or len(split(operands)) != len(operation.operands):
+        self.at += 2
+        operands = split(self._bracketed())
+        result, _, location = self._rest_of_line().partition(" loc(")
+        if not result.startswith("-> ") or len(operands) != len(operation.operands):
             raise ValueError(f"expected a function type of {operation.name} that fits its operands")
         result = result[3:].strip()
         if result.startswith("(") and closing(result, 0) != len(result):
@@ -197,12 +188,6 @@ class _Parser:
             alias = _LOCATION_ALIAS.search(location)
             location = self.aliases.get(alias.group(), "") if alias else ""
         return None
-
-
-def _bracketed(text: str) -> tuple[str, str]:
-    """Return the text inside of the bracket at the beginning, and the stripped text after it."""
-    end = closing(text, 0)
-    return text[1 : end - 1], text[end:].strip()
 
 
 def print_module(module: Module) -> str:

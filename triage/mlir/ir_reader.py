@@ -26,7 +26,6 @@ _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
 _CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
 _BUFFER = re.compile(r"memref<((?:\d{1,19}x){1,64})[a-zA-Z]*?(\d{1,18})")
 _ATTRIBUTES = re.compile(r"<\{| \{")
-_SIZE = re.compile(r"\bindex\b")
 _MAX_DETAIL = 200  # characters of an attribute
 _LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 
@@ -85,7 +84,7 @@ class _OpenDigest:
     """The sum of the digests of the operations inside, so that their order does not count."""
     operations: Counter[str] = field(default_factory=Counter)
     choices: set[tuple[str, str]] = field(default_factory=set)
-    decided: set[str] = field(default_factory=set)
+    decided: set[tuple[str, str]] = field(default_factory=set)
     shared: int = 0
 
 
@@ -179,23 +178,18 @@ class IrReader:
                 begin += len(attribute) + 3
                 end = end_of_attribute(line, begin)
                 chosen = _CHOICE.findall(_normalised(line[begin:end], self._words.spellings))
-                operation.choices.update((f"{attribute}.{key}", value) for key, value in chosen)
-                operation.decided |= {f"{name} {types}"} - {f"{name} () -> ()"}  # a function decides for what is inside
+                for key, value in chosen:
+                    operation.choices.add((f"{attribute}.{key}", value))
+                    operation.decided.add((f"{name} {types} {attribute}.{key}", value))
                 begin = line.find(f"{attribute} = ", end)
         if self._words.detailed:
-            operation.choices.update(_details(name, line, types, self._words))
+            operation.choices.update(_details(name, line, self._words))
 
 
-def _details(name: str, line: str, types: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
-    """Yield (`operation.attribute`, value) for what an operation computes beyond its types.
-
-    Constants and operations of sizes and offsets are left out.
-    """
-    counts_sizes = words.bookkeeping is not None and words.bookkeeping.fullmatch(types) is not None
-    if (counts_sizes and _SIZE.search(types)) or name in words.inert - words.constants:
+def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
+    """Yield (`operation.attribute`, value) for what an operation computes beyond its types."""
+    if name in words.inert - words.constants:
         return
-    if counts_sizes and name not in words.constants:
-        yield f"operation {types}", name
     position = 0
     while found := _ATTRIBUTES.search(line, position):
         begin = found.end() - 1
