@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from triage.classify.findings import Finding, as_made, as_read, silent_failure, with_pass
 from triage.classify.line_matcher import EXCEPTION, match_exception
-from triage.classify.log_lines import HEADLINE, clean, diagnostic
+from triage.classify.log import HEADLINE, clean, diagnostic
 from triage.classify.passes import FailingPass
 from triage.classify.rules import RuleSet
 from triage.classify.scanner import Scan, scan

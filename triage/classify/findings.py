@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from triage.classify.log_lines import HEADLINE
+from triage.classify.log import HEADLINE
 from triage.classify.passes import FailingPass
 from triage.classify.rules import MatchScope, Rule, RuleSet, compiled, detail, packaged_yaml
 from triage.classify.stack_dump import Stack, is_in_header, short_name, signal_name, symbol_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from triage.classify.findings import Finding
-from triage.classify.log_lines import HEADLINE, Diagnostic, LogLine
-from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of
+from triage.classify.log import HEADLINE, Diagnostic, LogLine
+from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of, required_literals
 
 EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound|StackTrace)|"
@@ -31,7 +31,7 @@ _Choice = tuple[tuple[str, ...], Rule, Pattern]
 def _choices(rules: RuleSet, *scopes: MatchScope) -> tuple[_Choice, ...]:
     """Return the patterns of these scopes in the order of the rules, each with literals of which a match contains one."""
     return tuple(
-        (max(pattern.literals, key=lambda step: min(map(len, step)), default=("",)), rule, pattern)
+        (max(required_literals(pattern.regex), key=lambda step: min(map(len, step)), default=("",)), rule, pattern)
         for rule in rules
         for pattern in rule.patterns
         if pattern.scope in scopes

@@ -12,8 +12,7 @@ from typing import BinaryIO
 from triage.classify import stack_dump
 from triage.classify.findings import Finding, Findings, as_made, as_read, with_pass
 from triage.classify.line_matcher import EXCEPTION, LOOSE_EXCEPTION, match_exception, match_line
-from triage.classify.log import SelectedLines, text_pieces
-from triage.classify.log_lines import LogLine, clean, diagnostic
+from triage.classify.log import LogLine, SelectedLines, clean, diagnostic, text_pieces
 from triage.classify.passes import FailingPass, failing_pass
 from triage.classify.rules import MatchScope, Rule, RuleSet, captures_of, compiled
 from triage.model.errors import BadInput
