@@ -59,7 +59,8 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | N
     if crashed := _crashed(execution, rules):
         return Diagnosis(_crash_failures(explained, crashed))
     if not explained:
-        failures = failures or remarks[:1] or _fallback(execution, rules)
+        lines = (_fallback(captured.text, rules) for captured in (execution.stderr, execution.stdout))
+        failures = failures or remarks[:1] or tuple(filter(None, lines))[:1]
         if failed is None:
             return Diagnosis(failures or (silent_failure(rules, None),), needs_pass=True)
         return Diagnosis(with_pass(failures, failed, rules))
@@ -76,7 +77,6 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | N
 
 
 def _says_more(others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet) -> bool:
-    """Return whether failures on stdout identify a run better than those on stderr, none of which is explained."""
     is_silent = all(failure.failure_class == "silent-failure" for failure in failures)
     return bool(others) and (is_silent or not all(map(rules.unexplained, others)))
 
@@ -103,7 +103,6 @@ def _scan(captured: Captured, rules: RuleSet) -> Scan:
 
 
 def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
-    """Return the failure of a run that was stopped at one of its limits."""
     for rule in rules:
         if execution.ending in rule.endings:
             headline = {
@@ -116,7 +115,6 @@ def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
 
 
 def _crashed(execution: Execution, rules: RuleSet) -> Failure | None:
-    """Return the failure of a run that a signal ended, also when a shell or wrapper made it an exit code."""
     number = execution.signal
     if number is None and execution.exit_code is not None and execution.exit_code > 128:
         number = execution.exit_code
@@ -130,16 +128,10 @@ def _crashed(execution: Execution, rules: RuleSet) -> Failure | None:
     return Finding(rule, f"ended by {name}", captures={"signal": name}).failure()
 
 
-def _fallback(execution: Execution, rules: RuleSet) -> tuple[Failure, ...]:
-    """Take the most informative line of output that no rule matches."""
-    found = (_fallback_line(captured.text, rules) for captured in (execution.stderr, execution.stdout))
-    return tuple(filter(None, found))[:1]
+def _fallback(text: str, rules: RuleSet) -> Failure | None:
+    """Take the line of an exception, else the first line that sounds like an error, else the last.
 
-
-def _fallback_line(text: str, rules: RuleSet) -> Failure | None:
-    """Prefer an exception's line, then the first that sounds like an error, then the last.
-
-    Returns None when no such line exists, and when there are remarks or warnings, which must not be taken for the failure.
+    Remarks and warnings must not be taken for the failure.
     """
     raw = text.encode("utf-8", "replace").splitlines()[:_FALLBACK_LINES]
     lines = [(number, clean(line)) for number, line in enumerate(raw, 1)]

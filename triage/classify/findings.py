@@ -14,20 +14,17 @@ from triage.classify.rules import MatchScope, Rule, RuleSet, compiled, detail, p
 from triage.classify.stack_dump import Stack, is_in_header, short_name, signal_name, symbol_of
 from triage.model.outcome import Detail, Failure
 
-WRAPPER = "torch.operator"
-"""The operation around an operator that the importer does not know; the operator's name says what fails."""
-
 _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 _OF_PASSES = ("translation-failed", "pass-failed")  # classes of messages that are printed when a pass fails
 _MOST = 100  # different signatures kept of one class
 
-_WRAPPED_NAME = re.compile(rf'{WRAPPER} "(?P<short>[\w.]+)"|(?:"{WRAPPER}"\(.*?|\A<?\{{)name = "(?P<name>[\w.]+)"')
+_WRAPPER = "torch.operator"  # around an operator that the importer does not know, whose name says what fails
+_WRAPPED_NAME = re.compile(rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?|\A<?\{{)name = "(?P<name>[\w.]+)"')
 _DISPATCH_KIND = re.compile(r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)")
 _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
 
 
 def _replaced(text: str, key: str) -> str:
-    """Replace what the table `key` of the formats of logs lists, in its order."""
     for regex, instead, *times in packaged_yaml("log_formats")[key]:
         for _ in range(*times or (1,)):
             text, replaced = compiled(regex).subn(instead, text)
@@ -78,8 +75,7 @@ class Finding:
 
     @property
     def _is_wrapped(self) -> bool:
-        """Whether the failure is about an operator that is wrapped in an operation, as importers do."""
-        return WRAPPER in (self.captures.get("op"), self.captures.get("source_op")) or f"'{WRAPPER}'" in self.headline
+        return _WRAPPER in (self.captures.get("op"), self.captures.get("source_op")) or f"'{_WRAPPER}'" in self.headline
 
     @property
     def signature(self) -> str:
@@ -114,7 +110,7 @@ class Finding:
             case "symbol" if " " in value or "(" in value:
                 return (symbol_of(value) or value)[:_SIGNATURE_LENGTH]
         value = " ".join(value.split())[:_SIGNATURE_LENGTH]
-        return f"{value} {self.captures['name']}" if value == WRAPPER and "name" in self.captures else value
+        return f"{value} {self.captures['name']}" if value == _WRAPPER and "name" in self.captures else value
 
     def read_name(self, text: str) -> None:
         """Read the name of the operator inside a wrapping operation."""
@@ -132,10 +128,9 @@ class Finding:
         return details
 
     def _headline(self) -> str:
-        """Return the headline with what was read around the line, unless the line contains it."""
         reason = " ".join(self.captures.get("reason", "").split())
         if name := self.captures.get("name") if self._is_wrapped else None:
-            text = self.headline.replace(WRAPPER, name)
+            text = self.headline.replace(_WRAPPER, name)
             return text if name in text else f"{text} ({name})"
         return f"{self.headline} {reason}"[:HEADLINE] if reason and reason not in self.headline else self.headline
 

@@ -25,11 +25,11 @@ _PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 _IN_MESSAGE = (MatchScope.ERROR, MatchScope.REMARK)
 
 _Choice = tuple[tuple[str, ...], Rule, Pattern]
+"""A pattern of a rule, with literals of which each match contains one."""
 
 
 @cache
 def _choices(rules: RuleSet, *scopes: MatchScope) -> tuple[_Choice, ...]:
-    """Return the patterns of these scopes in the order of the rules, each with literals of which a match contains one."""
     return tuple(
         (max(required_literals(pattern.regex), key=lambda step: min(map(len, step)), default=("",)), rule, pattern)
         for rule in rules
@@ -47,23 +47,21 @@ def match_line(rules: RuleSet, line: LogLine, parsed: Diagnostic | None) -> Find
     found = _search(rules, line.text, message, severity, of_source=parsed is not None and parsed.of_source)
     if found is None:
         return None
-    rule, pattern = found
-    if pattern.scope is MatchScope.EXCEPTION:
+    rule, scope, match = found
+    if scope is MatchScope.EXCEPTION:
         return match_exception(rules, line.text, ())
-    text = message if pattern.scope in _IN_MESSAGE else line.text
-    match = pattern.search(text)
-    assert match
-    if pattern.scope in _PLAIN:
-        text = text[match.start() :]  # without the program and the path before it
-    finding = Finding(rule, text[:HEADLINE], captures=captures_of(match), scope=pattern.scope)
+    text = match.string[match.start() :] if scope in _PLAIN else message  # without the program and the path before it
+    finding = Finding(rule, text[:HEADLINE], captures=captures_of(match), scope=scope)
     if parsed:
         finding.location, finding.logged = parsed.location, parsed.logged
     return finding
 
 
 @lru_cache(maxsize=4096)
-def _search(rules: RuleSet, line: str, message: str, severity: str | None, *, of_source: bool) -> tuple[Rule, Pattern] | None:
-    """Search for a rule. Broken logs repeat their lines, so that the answers are remembered."""
+def _search(
+    rules: RuleSet, line: str, message: str, severity: str | None, *, of_source: bool
+) -> tuple[Rule, MatchScope, re.Match[str]] | None:
+    """Find the first rule. Broken logs repeat their lines, so that the answers are remembered."""
     if severity is None:
         choices = _choices(rules, *_PLAIN, *((MatchScope.EXCEPTION,) if EXCEPTION.match(line) else ()))
     else:
@@ -74,8 +72,8 @@ def _search(rules: RuleSet, line: str, message: str, severity: str | None, *, of
         text = message if pattern.scope in _IN_MESSAGE else line
         for literal in literals:  # a generator here would take as long as all else
             if literal in text:
-                if pattern.search(text):
-                    return rule, pattern
+                if match := pattern.search(text):
+                    return rule, pattern.scope, match
                 break
     return None
 

@@ -171,27 +171,9 @@ def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     needles = "|".join((*(f"{needle}{_NOT_A_FLAG}" for needle in NEEDLES), *sorted(anchors)))
     formats = packaged_yaml("log_formats")
     prefixes, messages = ("|".join(formats[key]) for key in ("before_messages", "messages"))
-    begins = _trie({*formats["begins"], *(text for pattern in patterns for text in pattern.begins)})
+    begins = "|".join(map(re.escape, sorted({*formats["begins"], *(text for pattern in patterns for text in pattern.begins)})))
     message = f"{_START}(?:{prefixes}){{0,8}}(?:{begins}|{messages})"
     return re.compile(needles.encode()), re.compile(message.encode())
-
-
-def _trie(texts: Iterable[str]) -> str:
-    """Build a regex for the texts that reads each character once."""
-    root: dict[str, Any] = {}
-    for text in texts:
-        node = root
-        for character in text:
-            node = node.setdefault(character, {})
-        node[""] = {}
-
-    def regex(node: dict[str, Any]) -> str:
-        if "" in node:
-            return ""
-        choices = [re.escape(character) + regex(child) for character, child in sorted(node.items())]
-        return choices[0] if len(choices) == 1 else f"(?:{'|'.join(choices)})"
-
-    return regex(root)
 
 
 @cache
@@ -277,7 +259,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
 
 
 def _logged(match: re.Match[str]) -> Diagnostic | None:
-    """Read a line of a logging library. Only a fatal message or the text of a status is certainly a failure."""
+    """Take only a fatal message, or the text of a status, for a certain failure."""
     severity, message = match["severity"] or match["letter"], match["message"]
     if severity in "IW" and not message.startswith("OP_REQUIRES failed"):
         return Diagnostic("warning" if severity == "W" else "note", message[:HEADLINE], None, certain=False)

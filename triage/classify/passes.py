@@ -41,7 +41,6 @@ NO_PASS = FailingPass("")
 
 @cache
 def _phase_of(name: str) -> str | None:
-    """Return the phase of a pass, by its argument (`iree-stream-...`) or its class name."""
     names = packaged_yaml("compiler_names")
     prefixes = (phase for prefix, phase in names["pass_arguments"].items() if name.startswith(prefix))
     classes = (phase for phase, begins in names["pass_names"].items() if re.match("|".join(begins), name))
@@ -58,10 +57,7 @@ def failing_pass(text: str) -> FailingPass | None:
 
 
 class PassScanner:
-    """Finds the innermost failing pass, which is printed first, in the output of a run that prints the IR after a failure.
-
-    That are hundreds of MB for the name of a pass.
-    """
+    """Finds the innermost failing pass, which is printed first, in hundreds of MB of IR printed after a failure."""
 
     def __init__(self) -> None:
         self._lines = LineCutter()

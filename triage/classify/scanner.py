@@ -104,8 +104,6 @@ def classify_log(log: Path | BinaryIO, rules: RuleSet, progress: Callable[[int],
 
 @dataclass(slots=True)
 class _Traceback:
-    """A Python traceback as it is read."""
-
     indent: int
     files: list[str] = field(default_factory=list)
     lines: int = 0
@@ -118,8 +116,6 @@ class _Traceback:
 
 
 class _Scanner:
-    """Reads the selected lines of an output one after another."""
-
     def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
         self._rules = rules
         self._lines = SelectedLines(pieces, rules)
@@ -150,7 +146,6 @@ class _Scanner:
         self._lines.follow = max(self._lines.follow, lines)
 
     def _next(self) -> tuple[int, LogLine] | None:
-        """Take the next line, whether it is worth reading or not."""
         self._follow(1)
         number, raw = next(self._lines, (0, b""))
         return (number, clean(raw)) if number else None
@@ -214,7 +209,6 @@ class _Scanner:
         self._follow(2)
 
     def _read_above(self, finding: Finding) -> None:
-        """Capture what stands above a line of a rule that says so, in the nearest line that its regex matches."""
         for above in finding.rule.above:
             if compiled(above.below).search(finding.headline):
                 lines = (clean(raw) for raw in reversed(self._lines.above))
@@ -280,15 +274,14 @@ class _Scanner:
         self._findings.add(finding)
 
     def _in_stack(self, number: int, text: str) -> bool:
-        """Return whether the line belongs to a stack dump, and read it."""
         frame = stack_dump.parse_frame(text)
-        if frame is None and not stack_dump.surrounds_stack(text):
+        if frame is None and not stack_dump.AROUND_STACK.match(text):
             return False
         self._settle()
         self._follow(3)
         crash = self._crash = self._crash or self._unnamed_crash(number)
-        if running := stack_dump.running_pass(text):
-            crash.captures["running"] = running
+        if running := stack_dump.RUNNING.match(text):
+            crash.captures["running"] = running["name"]
         if frame and crash.stack and not crash.stack.add(frame):
             self._settle_crash()
             self._crash = self._unnamed_crash(number)

@@ -17,14 +17,12 @@ _NUMBERED = re.compile(r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<r
 _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
 _MANGLED = re.compile(r"\S*\((?P<symbol>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z")
 _MANGLED_NAME = re.compile(r"(\d{1,3})(?=\D)")
-_AROUND = re.compile(
+AROUND_STACK = re.compile(
     r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|\*\*\* Check failure stack trace|"
     r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|"
     r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)"  # a frame on Windows
 )
-_RUNNING = re.compile(
-    r"""\d+\.\s+Running pass (?P<quote>['"])(?P<name>(?:(?!(?P=quote)|[Pp]ass [Mm]anager).)+)(?P=quote) on """
-)
+RUNNING = re.compile(r"""\d+\.\s+Running pass (?P<quote>['"])(?P<name>(?:(?!(?P=quote)|[Pp]ass [Mm]anager).)+)(?P=quote) on """)
 _PASS_FUNCTION = re.compile(r"\b(?P<pass>\w+Pass)(?:<[^<>]*>)?::\w|\b(?P<mlir>\w+)::runOnOperation\b")
 _STOPPING = frozenset({"abort", "raise", "gsignal", "pthread_kill", "__assert_fail"})
 _SYSTEM = re.compile(r"\blib(?:c|pthread|system_\w+)[.-]|/glibc\b")
@@ -51,12 +49,10 @@ def _names(key: str) -> re.Pattern[str]:
 
 
 def _is_common(symbol: str) -> bool:
-    """Return whether every crash has this frame."""
     return _names("common_frames").match(symbol) is not None
 
 
 def _is_of_header(symbol: str) -> bool:
-    """Return whether a function is in a header that all of LLVM and MLIR uses."""
     return _names("header_frames").match(symbol) is not None
 
 
@@ -160,18 +156,12 @@ def parse_frame(text: str) -> Frame | None:
 
 
 def _demangled(symbol: str) -> str:
-    """Return the qualified name of a mangled function, without its arguments and those of templates."""
     names, rest = [], symbol.removeprefix("_ZN").removeprefix("K").removeprefix("_Z")
     while match := _MANGLED_NAME.match(rest):
         end = match.end() + int(match[1])
         names.append(rest[match.end() : end])
         rest = rest[end:]
     return "::".join(names) or symbol
-
-
-def surrounds_stack(text: str) -> bool:
-    """Return whether LLVM prints this line around a stack dump."""
-    return _AROUND.match(text) is not None
 
 
 def assertion_headline(captures: Mapping[str, str]) -> str | None:
@@ -194,12 +184,6 @@ def short_name(function: str) -> str:
 def is_in_header(function: str) -> bool:
     """Return whether a function, by its declaration, is one of a header that all of LLVM and MLIR uses."""
     return _is_of_header(symbol_of(function))
-
-
-def running_pass(text: str) -> str:
-    """Return the pass of LLVM that ran over a function, by a line of a stack dump; empty for other lines."""
-    match = _RUNNING.match(text)
-    return match["name"] if match else ""
 
 
 def pass_of(captures: Mapping[str, str]) -> str:
