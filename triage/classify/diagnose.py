@@ -7,12 +7,12 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.classify.findings import Finding, as_made, as_read, silent_failure, with_pass
+from triage.classify.findings import Finding, Findings, as_made, as_read, silent_failure, with_pass
 from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log import HEADLINE, clean, diagnostic
 from triage.classify.passes import FailingPass
 from triage.classify.rules import RuleSet
-from triage.classify.scanner import Scan, scan
+from triage.classify.scanner import scan
 from triage.classify.stack_dump import signal_name
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
@@ -98,7 +98,7 @@ def _crash_failures(reported: Sequence[Failure], crashed: Failure) -> tuple[Fail
     return (*others, replace(identity, failing_pass=named.failing_pass, details={**crashed.details, **named.details}))
 
 
-def _scan(captured: Captured, rules: RuleSet) -> Scan:
+def _scan(captured: Captured, rules: RuleSet) -> Findings:
     return scan([captured.text.encode("utf-8", "replace")], rules)
 
 
@@ -135,7 +135,7 @@ def _fallback(text: str, rules: RuleSet) -> Failure | None:
     """
     raw = text.encode("utf-8", "replace").splitlines()[:_FALLBACK_LINES]
     lines = [(number, clean(line)) for number, line in enumerate(raw, 1)]
-    plain = [(number, line.text) for number, line in lines if _LETTERS.search(line.text) and not line.indented]
+    plain = [(number, line.text) for number, line in lines if _LETTERS.search(line.text) and not line.indent]
     plain = [(number, line) for number, line in plain if _LOCATION.match(line) or not _PRINTED_IR.match(line)]
     for number, line in plain:
         finding = match_exception(rules, line, ()) if EXCEPTION.match(line) else None

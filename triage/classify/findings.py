@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from triage.classify.log import HEADLINE
 from triage.classify.passes import FailingPass
@@ -155,14 +155,13 @@ class Finding:
 
 
 class Findings:
-    """Collects findings and turns them into failures."""
+    """What was found in an output."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: RuleSet) -> None:
+        self._rules = rules
         self._by_key: dict[tuple[bool, str], Finding] = {}
         self._classes: Counter[str] = Counter()
         self._without_pass: list[Finding] = []
-        self.unlisted = 0
-        """Findings beyond the limit of different signatures of a class."""
         self.first_pass: FailingPass | None = None
         """The first pass that the output reports as failed."""
 
@@ -170,21 +169,19 @@ class Findings:
         """Count a finding; of several with one signature keep the first that has a location."""
         if "signal" in finding.captures:
             finding.captures["signal"] = signal_name(finding.captures["signal"]) or finding.captures["signal"]
-        is_remark = finding.scope is MatchScope.REMARK
-        key = is_remark, finding.signature
-        known = self._by_key.get(key)
-        if known is None:
+        key = finding.scope is MatchScope.REMARK, finding.signature
+        if key not in self._by_key:
             self._classes[finding.rule.name] += 1
             if self._classes[finding.rule.name] > _MOST:
-                self.unlisted += not is_remark
-                return
-            self._by_key[key] = finding
-        elif finding.location and not known.location:
-            finding.failing_pass = finding.failing_pass or known.failing_pass
-            finding.line, finding.count = known.line, known.count + 1
-            self._by_key[key] = finding
-        else:
+                finding = Finding(self._rules.by_name["unknown"], "further errors with other messages", finding.line)
+                key = key[0], finding.signature
+        known = self._by_key.setdefault(key, finding)
+        if known is not finding:
             known.count += 1
+            if finding.location and not known.location:
+                finding.failing_pass = finding.failing_pass or known.failing_pass
+                finding.line, finding.count = known.line, known.count
+                self._by_key[key] = finding
         if finding.failing_pass is None and len(self._without_pass) < _MOST:
             self._without_pass.append(finding)
 
@@ -200,12 +197,23 @@ class Findings:
         """Whether the output shows that the compiler had read its input."""
         return self.first_pass is not None or any(self._classes[name] for name in _OF_PASSES)
 
+    @cached_property
     def failures(self) -> tuple[Failure, ...]:
-        """Return root causes first; without any, only the consequence that is nearest to the cause."""
+        """Root causes first; without any, only the consequence that is nearest to the cause."""
+        failures = _in_order(self._causes())
+        if self.passes_ran:
+            failures = tuple(as_made(failure, self._rules) or failure for failure in failures)
+        else:
+            failures = tuple(as_read(failure, self._rules, certain=True) or failure for failure in failures)
+        if self.first_pass and failures and all(map(self._rules.unexplained, failures)):
+            return with_pass(failures, self.first_pass, self._rules)
+        return failures
+
+    def _causes(self) -> list[Finding]:
         every = [finding for (is_remark, _), finding in self._by_key.items() if not is_remark]
         roots = [finding for finding in every if not finding.rule.consequence]
         if not roots:
-            return _in_order(sorted(every, key=lambda finding: (finding.rule.rank, _is_bare(finding), *_rank(finding)))[:1])
+            return sorted(every, key=lambda finding: (finding.rule.rank, _is_bare(finding), *_rank(finding)))[:1]
         # A finding without identity, such as a stack without symbols, is the identified failure of the same class.
         identified = {finding.rule.name for finding in roots if not _is_bare(finding)}
         roots = [finding for finding in roots if not (_is_bare(finding) and finding.rule.name in identified)]
@@ -214,10 +222,11 @@ class Findings:
         def is_explained(finding: Finding) -> bool:
             return any(by is not finding and finding.signature.startswith(prefix) for prefix, by in explained)
 
-        return _in_order([finding for finding in roots if not is_explained(finding)] or roots)
+        return [finding for finding in roots if not is_explained(finding)] or roots
 
+    @cached_property
     def remarks(self) -> tuple[Failure, ...]:
-        """Return the failures that were only remarked."""
+        """Failures that were only remarked."""
         return _in_order(finding for (is_remark, _), finding in self._by_key.items() if is_remark)
 
 

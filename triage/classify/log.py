@@ -189,11 +189,6 @@ class LogLine:
     annotation: str | None = None
     indent: int = 0
 
-    @property
-    def indented(self) -> bool:
-        """Whether spaces precede the text."""
-        return self.indent > 0
-
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from triage.classify import stack_dump
-from triage.classify.findings import Finding, Findings, as_made, as_read, with_pass
+from triage.classify.findings import Finding, Findings
 from triage.classify.line_matcher import EXCEPTION, LOOSE_EXCEPTION, match_exception, match_line
 from triage.classify.log import LogLine, SelectedLines, clean, diagnostic, text_pieces
 from triage.classify.passes import FailingPass, failing_pass
@@ -45,23 +45,7 @@ _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its
 _LINES_BELOW = 6  # read for the message of an exception
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What was found in an output."""
-
-    failures: tuple[Failure, ...]
-    """Root causes first; empty when there is none."""
-    remarks: tuple[Failure, ...]
-    """Failures that were only remarked."""
-    unlisted: int
-    """Further lines with messages that are not listed, because there are too many."""
-    first_pass: FailingPass | None
-    """The first pass that the output reports as failed."""
-    passes_ran: bool
-    """The output shows that the compiler had read its input."""
-
-
-def scan(pieces: Iterable[bytes], rules: RuleSet) -> Scan:
+def scan(pieces: Iterable[bytes], rules: RuleSet) -> Findings:
     """Find the failures in a stream, however it is cut into pieces."""
     return _Scanner(pieces, rules).scan()
 
@@ -95,11 +79,7 @@ def classify_log(log: Path | BinaryIO, rules: RuleSet, progress: Callable[[int],
             stream = stack.enter_context(log.open("rb")) if isinstance(log, Path) else log
         except OSError as error:
             raise BadInput(f"{log}: {error.strerror}") from error
-        found = scan(text_pieces(stream, name, progress), rules)
-    if not found.unlisted:
-        return found.failures
-    headline = f"{found.unlisted} further errors with other messages are not listed"
-    return (*found.failures, Finding(rules.by_name["unknown"], headline, count=found.unlisted).failure())
+        return scan(text_pieces(stream, name, progress), rules).failures
 
 
 @dataclass(slots=True)
@@ -119,7 +99,7 @@ class _Scanner:
     def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
         self._rules = rules
         self._lines = SelectedLines(pieces, rules)
-        self._findings = Findings()
+        self._findings = Findings(rules)
         self._open: Finding | None = None  # waits for context in the next lines
         self._crash: Finding | None = None  # waits for its stack
         self._trace: _Traceback | None = None
@@ -127,20 +107,13 @@ class _Scanner:
         self._below = 0  # lines that may still hold the message of an exception whose own line has none
         self._script_until = 0  # last line of the script that a CI system prints before it runs it
 
-    def scan(self) -> Scan:
+    def scan(self) -> Findings:
         for number, raw in self._lines:
             self._line(number, clean(raw))
         self._open = self._open or self._cause
         self._settle()
         self._settle_crash()
-        failures, ran, first = self._findings.failures(), self._findings.passes_ran, self._findings.first_pass
-        if ran:
-            failures = tuple(as_made(failure, self._rules) or failure for failure in failures)
-        else:
-            failures = tuple(as_read(failure, self._rules, certain=True) or failure for failure in failures)
-        if first and failures and all(map(self._rules.unexplained, failures)):
-            failures = with_pass(failures, first, self._rules)
-        return Scan(failures, self._findings.remarks(), self._findings.unlisted, first, ran)
+        return self._findings
 
     def _follow(self, lines: int) -> None:
         self._lines.follow = max(self._lines.follow, lines)
@@ -177,7 +150,7 @@ class _Scanner:
     def _match(self, number: int, line: LogLine, *, certain: bool = True) -> None:
         """Match a line with the rules. certain: false for a line that is not read as a diagnostic."""
         parsed = diagnostic(line) if certain else None
-        is_source = self._open and self._open.location and parsed is None and line.indented and not line.annotation
+        is_source = self._open and self._open.location and parsed is None and line.indent and not line.annotation
         finding = None if is_source else match_line(self._rules, line, parsed)  # source is printed below an error
         while finding is None and _CUT_ASSERTION.search(line.text) and len(line.text) < _LONGEST_ASSERTION:
             following = self._next()
@@ -212,7 +185,7 @@ class _Scanner:
         for above in finding.rule.above:
             if compiled(above.below).search(finding.headline):
                 lines = (clean(raw) for raw in reversed(self._lines.above))
-                matches = (compiled(above.regex).match(line.text) for line in lines if line.text and not line.indented)
+                matches = (compiled(above.regex).match(line.text) for line in lines if line.text and not line.indent)
                 match = next(filter(None, matches), None)
                 finding.captures |= captures_of(match) if match else {}
 
