@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from statistics import median
 from tempfile import NamedTemporaryFile, mkdtemp
 from typing import IO, Any
 
@@ -217,6 +216,8 @@ class Workspace:
 
     def seconds(self, kind: str, default: float) -> float:
         """Return the median of the past durations of this kind, or `default` before there are any."""
+        from statistics import median  # slow to import
+
         return median(self._past(kind) or [default])
 
     @contextmanager

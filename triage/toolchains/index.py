@@ -68,13 +68,12 @@ def index_url() -> str:
 
 
 def _uv_setting() -> str | None:
-    import tomllib
-
-    import platformdirs
-
-    path = Path(os.environ.get("UV_CONFIG_FILE") or Path(platformdirs.user_config_dir("uv", appauthor=False)) / "uv.toml")
+    path = Path(os.environ.get("UV_CONFIG_FILE") or _user_settings() / "uv" / "uv.toml")
     try:
-        settings = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        import tomllib  # slow to import, and most users have no such file
+
+        settings = tomllib.loads(text)
     except (OSError, ValueError):
         return None
     defaults = [entry.get("url") for entry in settings.get("index", []) if entry.get("default")]
@@ -82,19 +81,21 @@ def _uv_setting() -> str | None:
 
 
 def _pip_settings() -> Iterator[str | None]:
-    import configparser
-
-    import platformdirs
-
     named = os.environ.get("PIP_CONFIG_FILE")
-    user = Path(platformdirs.user_config_dir("pip", appauthor=False)) / "pip.conf"
+    user = _user_settings() / "pip" / "pip.conf"
     for path in [Path(named)] if named else [user, Path.home() / ".pip" / "pip.conf", Path("/etc/pip.conf")]:
-        parser = configparser.ConfigParser(interpolation=None)
-        try:
-            parser.read_string(path.read_text("utf-8"))
-        except (OSError, ValueError, configparser.Error):
-            continue
-        yield parser.get("global", "index-url", fallback=None)
+        with suppress(OSError, ValueError):
+            text = path.read_text("utf-8")
+            import configparser
+
+            parser = configparser.ConfigParser(interpolation=None)
+            with suppress(configparser.Error):
+                parser.read_string(text)
+                yield parser.get("global", "index-url", fallback=None)
+
+
+def _user_settings() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
 @dataclass(frozen=True)
