@@ -10,8 +10,7 @@ from tests.bisect.letters import case_named, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
 from triage.execution import benchmark as benchmarks
 from triage.execution.benchmark import Benchmark, Configuration
-from triage.execution.statistics import Pace
-from triage.execution.timing import Sample
+from triage.execution.timing import Pace, Sample
 
 CASE = case_named("case")
 ROWS = [Configuration(CASE, ref) for ref in release_refs(3)]

@@ -11,7 +11,7 @@ import pytest
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import Machine
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
-from triage.execution.statistics import LEAST, Pace
+from triage.execution.timing import LEAST, Pace
 from triage.model.case import Case
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress

@@ -14,8 +14,19 @@ from statistics import median
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
-from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times, rounds
-from triage.execution.timing import Program, Timed, TimedCompile, TimedRun, compile_program, functions_of
+from triage.execution.timing import (
+    LOOKS,
+    Comparison,
+    Pace,
+    Program,
+    Timed,
+    TimedCompile,
+    TimedRun,
+    compare_times,
+    compile_program,
+    functions_of,
+    rounds,
+)
 from triage.model.case import Case, RunSpec
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage

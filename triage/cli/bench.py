@@ -9,8 +9,8 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import SECONDS, DryRunOption, FormatOption, SeveralCases, ToolchainsOption, duration_option, option
 from triage.cli.screen import AppContext
 from triage.execution.benchmark import Benchmark, Configuration
-from triage.execution.statistics import Pace
 from triage.execution.task import ProbeJob
+from triage.execution.timing import Pace
 from triage.model.errors import BadInput, Interrupted
 from triage.report.benchmark import benchmark_document
 from triage.report.formats import write_report

@@ -11,8 +11,18 @@ from statistics import median
 from typing import ClassVar, Self
 
 from triage.execution.engine import Engine
-from triage.execution.statistics import CONFIDENCE, LOOKS, Comparison, Pace, compare_times, rounds
-from triage.execution.timing import Program, compile_program, dispatch_programs, functions_of
+from triage.execution.timing import (
+    CONFIDENCE,
+    LOOKS,
+    Comparison,
+    Pace,
+    Program,
+    compare_times,
+    compile_program,
+    dispatch_programs,
+    functions_of,
+    rounds,
+)
 from triage.model.case import Case, RunSpec
 from triage.model.revision import Revision
 from triage.toolchains.home import temporary_folder

@@ -101,17 +101,10 @@ class ResultCache:
         fresh: bool = False,
         trusted: bool = False,
     ) -> None:
-        """Open or create the file.
+        """Open or create the file. EnvironmentFailure if it cannot be written, or a newer version of the program wrote it.
 
-        Args:
-            path: The file.
-            warn: Receives what the user must know about damage.
-            shared: Asked for what is unknown here, and sent what is new.
-            fresh: Find only what is added from now on.
-            trusted: Results of other machines count as own ones.
-
-        Raises:
-            EnvironmentFailure: the file cannot be written, or a newer version of the program wrote it.
+        `shared` is asked for what is unknown here, and sent what is new. If `fresh`, only what is added from now on is found.
+        If `trusted`, results of other machines count as own ones.
         """
         self._path, self._warn = path.resolve(), warn
         self._shared, self._trusted = shared, trusted
@@ -140,7 +133,7 @@ class ResultCache:
 
     def add(self, *records: Record) -> None:
         """Append records. One that could not be read back is not added, with a warning."""
-        rows = []
+        rows: list[tuple[object, ...]] = []
         for record in records:
             try:
                 data = record_json(record).encode()
@@ -148,18 +141,13 @@ class ResultCache:
             except ValueError as error:
                 self._warn(f"the result of {record.case_name} on {record.toolchain} is not cached: {error}")
                 continue
-            names = (utf8(record.case_name), utf8(record.toolchain))
-            facts = (record.at, record.execution.peak_rss_mb, zlib.compress(data, 6))
-            rows.append((int(time.time() * 1e6), sha256(data).hexdigest(), record.key, *names, *facts))
+            about = (record.key, utf8(record.case_name), utf8(record.toolchain), record.at, record.execution.peak_rss_mb)
+            rows.append((int(time.time() * 1e6), sha256(data).hexdigest(), *about, zlib.compress(data, 6)))
 
         def insert(db: sqlite3.Connection) -> None:
-            db.execute("BEGIN IMMEDIATE")
-            try:
+            with db:
+                db.execute("BEGIN IMMEDIATE")
                 db.executemany(_INSERT, rows)
-                db.execute("COMMIT")
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
 
         self._run(insert)
         for record in records:
@@ -302,12 +290,11 @@ def parse_record(text: str | bytes) -> Record:
         first = error.errors(include_url=False, include_input=False)[0]  # the input may be hostile
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     execution = record.execution
-    numbers = {name: getattr(execution, name) for name in _AMOUNTS}
-    numbers |= {"disagreements": record.disagreements, "stdout": execution.stdout.dropped, "stderr": execution.stderr.dropped}
-    wrong = [name for name, number in numbers.items() if number is not None and not 0 <= number < _LARGEST_NUMBER]
-    wrong += [name for name, number in execution.metrics.items() if not is_number(number)]
-    if wrong:
-        raise ValueError(f"{wrong[0]}: the number cannot be stored")
+    amounts = [getattr(execution, name) for name in _AMOUNTS]
+    amounts += [record.disagreements, execution.stdout.dropped, execution.stderr.dropped]
+    are_amounts = all(amount is None or 0 <= amount < _LARGEST_NUMBER for amount in amounts)
+    if not (are_amounts and all(map(is_number, execution.metrics.values()))):
+        raise ValueError("a number of it cannot be stored")
     return record
 
 

@@ -94,7 +94,7 @@ class DaskCluster:
         self._lock = threading.Lock()
         self._client: Client | None = None
         self._resources: dict[str, float] = {}  # the largest amount that a worker has of each
-        engine.slots = lambda: self.slots
+        engine.slots = lambda: sum(self.client.nthreads().values())
         engine.maker.elsewhere = self.make
 
     @property
@@ -136,33 +136,25 @@ class DaskCluster:
         with suppress(Exception):
             client.unregister_worker_plugin(self._plugin.name)
 
-    @property
-    def slots(self) -> int:
-        """How many tasks are made at once."""
-        return sum(self.client.nthreads().values())
-
     def make(self, task: Task, stop: StopSignal) -> list[Record] | Untestable | None:
         """Make a task on a worker, on another one if it fails there. Return None if only the client can make it.
 
-        Raises:
-            EnvironmentFailure: the scheduler is gone.
-            Interrupted: `stop` is set.
+        Raises EnvironmentFailure if the scheduler is gone, and Interrupted when `stop` is set.
         """
         parcel = self._packed(task)
         if parcel is None:
             return None
-        case, runner = task.case, task.compiler.run
-        device = runner.device(case, case.run) if case.run and runner else None
-        offered = self._resources
-        if not offered or (device and device not in offered):
-            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-            for name, amount in (pair for worker in workers for pair in worker["resources"].items()):
-                offered[name] = max(amount, offered.get(name, 0.0))
-        if device and device not in offered:
+        runner, run = task.compiler.run, task.case.run
+        device = runner.device(task.case, run) if run and runner else None
+        if not self._resources or (device and device not in self._resources):
+            for worker in self.client.scheduler_info(n_workers=-1)["workers"].values():
+                for name, amount in worker["resources"].items():
+                    self._resources[name] = max(amount, self._resources.get(name, 0.0))
+        if device and device not in self._resources:
             reason = f"no worker offers the device {device}; start one with --resources {device}=1"
             return Untestable(Cause.TARGET, reason)
-        needs = {"memory": self._engine.maker.reservation(case), "cores": 1.0} | ({device: 1.0} if device else {})
-        needs = {name: min(amount, offered[name]) for name, amount in needs.items() if name in offered}
+        needs = {"memory": self._engine.maker.reservation(task.case), "cores": 1.0} | ({device: 1.0} if device else {})
+        needs = {name: min(amount, self._resources[name]) for name, amount in needs.items() if name in self._resources}
         problems: dict[str, str] = {}  # by worker
         try:
             contents = [self._content(path) for path in parcel.files]
@@ -197,15 +189,12 @@ class DaskCluster:
                 raise Interrupted("stopped")
         if future.status in ("cancelled", "lost"):
             raise EnvironmentFailure(_GONE)
-        error = future.exception()
-        if isinstance(error, NotMade | KilledWorker):
-            raise error
-        if error is not None:
-            raise NotMade("", f"{type(error).__name__}: {str(error)[:300]}")
         try:
             records = [parse_record(text) for text in future.result()]
-        except ValueError as problem:
-            raise NotMade("", str(problem)) from None
+        except (NotMade, KilledWorker):
+            raise
+        except Exception as error:  # whatever a worker raises, and what is not a record
+            raise NotMade("", f"{type(error).__name__}: {str(error)[:300]}") from None
         keys = [record.key for record in records]
         if not keys or keys != [task.key, task.run_key][: len(keys)] or task.probe(*records, cached=False) is None:
             raise NotMade("", "it returned no result of the task that it was sent")
@@ -222,9 +211,10 @@ class DaskCluster:
 
     def _packed(self, task: Task) -> Parcel | None:
         """Return a task as data, unless only this machine can make it."""
-        case, run = task.case, task.case.run
-        rev = self._rev_of(task)
-        if rev is None or (run and (run.measured or run.reference or run.libraries)):
+        case, run, ref = task.case, task.case.run, self._engine.registry.ref_of(task.toolchain)
+        if ref is None or not (ref.release or ref.path):
+            return None
+        if run and (run.measured or run.reference or run.libraries):
             return None  # it is measured, or needs the result of another compile
         if any(map(_FILE_FLAG.search, [*(flag.text for flag in case.flags), *(run.flags if run else ())])):
             return None  # a flag names a file
@@ -242,17 +232,8 @@ class DaskCluster:
             small = tuple(path for path in dict.fromkeys(files) if path.stat().st_size <= _LARGEST)
         except OSError:
             return None
-        options = {"variant": task.variant, "naming": task.naming}
-        return Parcel(case, rev, task.toolchain.identity, task.key, options, small)
-
-    def _rev_of(self, task: Task) -> str | None:
-        """Return how another machine names a toolchain, unless only this machine can obtain it."""
-        ref = self._engine.registry.ref_of(task.toolchain)
-        if ref is None:
-            return None
-        if ref.release is not None:
-            return ref.release.version
-        return None if ref.path is None else f"path:{ref.path}"
+        rev = ref.release.version if ref.release else f"path:{ref.path}"
+        return Parcel(case, rev, task.toolchain.identity, task.key, {"variant": task.variant, "naming": task.naming}, small)
 
 
 def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
@@ -283,10 +264,8 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Any) -> None:
         """Start on a worker. Nothing is opened before the first job."""
-        self._address = str(worker.address)
+        self._address, self._closing, self._lock = str(worker.address), ExitStack(), threading.Lock()
         self._opened: dict[str, Engine] = {}
-        self._closing = ExitStack()
-        self._lock = threading.Lock()
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - the signature of dask
         """End the compilers that run."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
-from triage.execution.statistics import Pace
+from triage.execution.timing import Pace
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.model.execution import Stage

@@ -15,9 +15,8 @@ from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.judge import status_of
-from triage.execution.statistics import LOOKS, Comparison, Pace, compare_times, rounds
 from triage.execution.task import ProbeJob
-from triage.execution.timing import TimedCompile
+from triage.execution.timing import LOOKS, Comparison, Pace, TimedCompile, compare_times, rounds
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput, TriageError
 from triage.model.execution import Stage

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from triage.execution.statistics import CONFIDENCE, Pace
+from triage.execution.timing import CONFIDENCE, Pace
 from triage.model.outcome import FAILING, Cause, Failure, Status
 from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, Night, TimeChange
 from triage.nightly.store import NIGHT_FILE

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.execution.statistics import Pace
+from triage.execution.timing import Pace
 from triage.model.outcome import Status
 from triage.nightly.result import CaseResult, FailureCluster, Night, TimeChange
 from triage.report.benchmark import time_text
