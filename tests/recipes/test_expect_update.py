@@ -54,7 +54,7 @@ def test_entries_that_are_over_end_at_this_version(folder: Path) -> None:
     )
     update = updated(text, {"n": None})
     assert update.new == text.replace('"3.1.0"}', '"3.1.0", until: "3.9.0"}').replace(
-        "# here\n", '# here\n    until: "3.9.0"\n'
+        "  # here\n", '\n    until: "3.9.0"  # here\n'
     )
 
 

@@ -171,48 +171,46 @@ def updated_expectations(recipe: Path, observed: Sequence[ObservedCase], unteste
 
 def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: int) -> UpdatedFile:
     """Update the lists below these keys. A list may hold for several cases, `untested` of which were not seen."""
-    old = text = read_text(path) if path.exists() else ""
+    old = read_text(path) if path.exists() else ""
+    text = old if not old or old.endswith("\n") else f"{old}\n"
     nodes = _values(text)
     changes: list[ExpectationChange] = []
     left: list[LeftCase] = []
+    edits: list[TextChange] = []
     for key, observed in lists.items():
         node, version, names = nodes.get(key), observed[0].version, ", ".join(seen.case.name for seen in observed)
         items = node.value if isinstance(node, yaml.SequenceNode) else []
-        entries = [_expectation(item) for item in items]
-        known = [entry for entry in entries if applies(entry, version)]
-        kept, closed = list(range(len(items))), []
-        for index, entry in enumerate(entries):
-            is_seen = any(seen.failure and matches(entry, seen.failure) for seen in observed)
-            if entry not in known or untested or is_seen:
+        known = []
+        replaced: dict[int, str | None] = {}
+        for index, item in enumerate(items):
+            fields = {name.value: value.value for name, value in item.value}
+            stage = Stage(fields["stage"]) if "stage" in fields else None
+            entry = Expectation(fields.get("failure"), fields.get("since"), fields.get("until"), stage=stage)
+            if not applies(entry, version):
+                continue
+            known.append(entry)
+            if untested or any(seen.failure and matches(entry, seen.failure) for seen in observed):
                 continue
             name = entry.failure or f"stage {entry.stage}"
             ends = version is not None and (entry.since is None or Version(entry.since) < Version(version))
-            if ends:
-                closed.append(_closed(text, items[index], str(version)))
-            else:
-                kept.remove(index)
+            replaced[index] = _closed(text, item, str(version)) if ends else None
             changes.append(ExpectationChange(names, name, f"{name} until {version}" if ends else None))
-        if closed:
-            text = _with_changes(text, closed)
-            nodes = _values(text)
         new = [seen for seen in observed if seen.failure and not any(matches(entry, seen.failure) for entry in known)]
         failures = {seen.failure.failure_class: seen.failure for seen in new if seen.failure}
-        added = None
+        added = []
         if new and (untested or len(new) < len(observed) or len(failures) > 1):
             left += [LeftCase(seen.case.name, _DIFFER) for seen in new]
         elif new:
             [(name, failure)] = failures.items()
-            stage = {} if failure.stage is Stage.COMPILE else {"stage": str(failure.stage)}
-            added = yaml_text({**stage, "failure": name, **({"since": version} if version else {})})
+            where = {} if failure.stage is Stage.COMPILE else {"stage": str(failure.stage)}
+            added = [yaml_text({**where, "failure": name, **({"since": version} if version else {})})]
             changes.append(ExpectationChange(names, None, name))
-        node = nodes.get(key)
-        if isinstance(node, yaml.SequenceNode) and (added or len(kept) < len(items)):
-            text = _with_changes(text, [_list_change(path, text, node, kept, [(len(items), added)] if added else [])])
-            nodes = _values(text)
+        if isinstance(node, yaml.SequenceNode) and (added or replaced):
+            edits.append(_list_change(path, text, node, replaced, [(len(items), entry) for entry in added]))
         elif added:
-            text += "" if not text or text.endswith("\n") else "\n"
-            text += f"{key if _PLAIN_KEY.fullmatch(key) else yaml_text(key)}:\n  - {added}\n"
-    return UpdatedFile(path, old, text, tuple(changes), tuple(left))
+            title = key if _PLAIN_KEY.fullmatch(key) else yaml_text(key)
+            edits.append((len(text), len(text), f"{title}:\n  - {added[0]}\n"))
+    return UpdatedFile(path, old, _with_changes(text, edits) if edits else old, tuple(changes), tuple(left))
 
 
 def _values(text: str) -> dict[str, yaml.Node]:
@@ -221,22 +219,15 @@ def _values(text: str) -> dict[str, yaml.Node]:
     return {key.value: value for key, value in root.value} if isinstance(root, yaml.MappingNode) else {}
 
 
-def _expectation(node: yaml.Node) -> Expectation:
-    fields = {key.value: value.value for key, value in node.value}
-    stage = Stage(fields["stage"]) if "stage" in fields else None
-    return Expectation(fields.get("failure"), fields.get("since"), fields.get("until"), stage=stage)
-
-
-def _closed(text: str, node: yaml.MappingNode, until: str) -> TextChange:
-    """Return the change that ends an entry at a version."""
-    old = next((value for key, value in node.value if key.value == "until"), None)
-    if old:
-        return old.start_mark.index, old.end_mark.index, f'"{until}"'
-    end = _end_of(node.value[-1][1])
-    if node.flow_style:
-        return end, end, f', until: "{until}"'
-    end = _line_end(text, end)
-    return end, end, f'\n{" " * node.start_mark.column}until: "{until}"'
+def _closed(text: str, entry: yaml.MappingNode, until: str) -> str:
+    """Return the text of an entry that ends at a version."""
+    start, end = entry.start_mark.index, _end_of(entry)
+    for key, value in entry.value:
+        if key.value == "until":
+            return f'{text[start : value.start_mark.index]}"{until}"{text[value.end_mark.index : end]}'
+    last = _end_of(entry.value[-1][1])
+    between = ", " if entry.flow_style else "\n" + " " * entry.start_mark.column
+    return f'{text[start:last]}{between}until: "{until}"{text[last:end]}'
 
 
 def edited_json_lists(path: Path, text: str, edits: Mapping[str, tuple[Collection[str], Collection[str]]]) -> str:
@@ -258,13 +249,13 @@ def edited_json_lists(path: Path, text: str, edits: Mapping[str, tuple[Collectio
         new = {entry: json.dumps(entry, ensure_ascii=False) for entry in sorted(added)}
         if name in lists:
             values = [item.value for item in lists[name].value]
-            kept = [index for index, value in enumerate(values) if value not in removed]
+            gone = {index: None for index, value in enumerate(values) if value in removed}
             is_sorted = values == sorted(values)
             at = [
                 (bisect_left(values, entry) if is_sorted else len(values), new[entry]) for entry in new if entry not in values
             ]
-            if at or len(kept) < len(values):
-                changes.append(_list_change(path, text, lists[name], kept, at))
+            if at or gone:
+                changes.append(_list_change(path, text, lists[name], gone, at))
         elif new:
             start = root.value[-1][0].start_mark.index  # a key in front of the last one needs no other comma
             indent = text[text.rfind("\n", 0, start) + 1 : start]
@@ -283,48 +274,55 @@ def _with_changes(text: str, changes: Sequence[TextChange]) -> str:
 
 
 def _list_change(
-    path: Path, text: str, node: yaml.SequenceNode, kept: Collection[int], added: Sequence[tuple[int, str]]
+    path: Path, text: str, node: yaml.SequenceNode, replaced: Mapping[int, str | None], added: Sequence[tuple[int, str]]
 ) -> TextChange:
     """Return the change that edits a list. Comments above an entry, except the first, belong to it.
 
-    kept: the numbers of the entries that stay; added: new entries, each with the number of the entry that it comes in front of.
+    Args:
+        path: Of the file, for an error.
+        text: The file.
+        node: The list.
+        replaced: The new texts of entries by their numbers, None to remove one.
+        added: New entries, each with the number of the entry in front of which it comes.
     """
-    lines = [node.start_mark.line if node.flow_style else -1, *(item.start_mark.line for item in node.value)]
-    emptied = not (kept or added or node.flow_style)  # YAML needs brackets then
-    if emptied or len(lines) == 1 or len(set(lines)) < len(lines):
-        return _short_list_change(path, text, node, kept, added)
+    items, in_brackets = node.value, bool(node.flow_style)
+    old = [replaced.get(index, text[item.start_mark.index : _end_of(item)]) for index, item in enumerate(items)]
+    entries = [
+        new
+        for *_, new in sorted(
+            [*((index, 1, new) for index, new in enumerate(old) if new), *((index, 0, new) for index, new in added)]
+        )
+    ]
+    lines = [node.start_mark.line if in_brackets else -1, *(item.start_mark.line for item in items)]
+    if len(lines) == 1 or len(set(lines)) < len(lines) or not (entries or in_brackets):  # YAML needs brackets then
+        return _short_list_change(path, text, node, entries)
     newline = "\r\n" if "\r\n" in text else "\n"
-    begin = done = text.rfind("\n", 0, node.value[0].start_mark.index) + 1
-    prefix = text[begin : node.value[0].start_mark.index]  # the dash of YAML, too
-    comma, entries = False, [(index, 0, prefix + entry, newline) for index, entry in added]
-    for index, item in enumerate(node.value):
-        end = _end_of(item)
-        after = _line_end(text, end) + 1
-        behind = text[end:after].rstrip("\r\n") + newline
-        comma = bool(node.flow_style) and behind.lstrip().startswith(",")
-        if index in kept:
-            entries.append((index, 1, text[done:end], behind.lstrip()[1:] if comma else behind))
+    begin = done = text.rfind("\n", 0, items[0].start_mark.index) + 1
+    prefix = text[begin : items[0].start_mark.index]  # the dash of YAML, too
+    blocks = [(index, 0, prefix + new, newline) for index, new in added]
+    comma = False
+    for index, (item, new) in enumerate(zip(items, old, strict=True)):
+        after = _line_end(text, _end_of(item)) + 1
+        behind = text[_end_of(item) : after].rstrip("\r\n") + newline
+        comma = in_brackets and behind.lstrip().startswith(",")
+        if new is not None:
+            before = text[done : item.start_mark.index] + new
+            blocks.append((index, 1, before, behind.lstrip()[1:] if comma else behind))
         done = after
-    entries.sort()
-    written = [before + "," * bool(node.flow_style) + behind for *_, before, behind in entries]
-    if entries and node.flow_style and not comma:  # the last one had none
-        written[-1] = entries[-1][2] + entries[-1][3]
+    blocks.sort()
+    last = len(blocks) if comma else len(blocks) - 1  # the last one may have none
+    written = [before + "," * (in_brackets and place < last) + behind for place, (*_, before, behind) in enumerate(blocks)]
     return begin, min(done, len(text)), "".join(written)
 
 
-def _short_list_change(
-    path: Path, text: str, node: yaml.SequenceNode, kept: Collection[int], added: Sequence[tuple[int, str]]
-) -> TextChange:
+def _short_list_change(path: Path, text: str, node: yaml.SequenceNode, entries: Sequence[str]) -> TextChange:
     """Return the list written again: one that is or becomes empty, or has several entries on a line."""
-    start, end = node.start_mark.index, _end_of(node)
-    if node.flow_style and text[start:end].replace("\t", " ") != json_as_yaml(text)[start:end]:
-        message = "the comments of this list have no clear place; write each entry on a line of its own."
-        raise BadFiles([Problem(str(path), node.start_mark.line + 1, node.start_mark.column + 1, message)])
-    old = [(index, 1, text[item.start_mark.index : _end_of(item)]) for index, item in enumerate(node.value) if index in kept]
-    entries = [entry for *_, entry in sorted([*old, *((index, 0, entry) for index, entry in added)])]
-    line = f"[{', '.join(entries)}]"
+    start, end, line = node.start_mark.index, _end_of(node), f"[{', '.join(entries)}]"
     if not node.flow_style:
         return len(text[:start].rstrip()), end, f" {line}"  # behind the colon of the key
+    if text[start:end].replace("\t", " ") != json_as_yaml(text)[start:end]:
+        message = "the comments of this list have no clear place; write each entry on a line of its own."
+        raise BadFiles([Problem(str(path), node.start_mark.line + 1, node.start_mark.column + 1, message)])
     if node.start_mark.column + len(line) <= _WIDTH:
         return start, end, line
     indent = re.match(r"[ \t]*", text[text.rfind("\n", 0, start) + 1 :])[0]  # type: ignore[index]
