@@ -75,7 +75,7 @@ def test_generated_recipes_of_kernels_compile(shared_home: Path, triage: Triage,
     for name, text in PACKAGE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    words = ["--input", tmp_path / "layers" / "linear.py", "--kernel", "state"]
+    words = ["--input", tmp_path / "layers" / "linear.py:state"]
     done = triage("recipe", "new", tmp_path / "new" / "state.yaml", *words, "--format", "json")
     document = json.loads(done.stdout)
     assert document["input"] == str(tmp_path / "new" / "state.py")

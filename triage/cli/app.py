@@ -105,6 +105,7 @@ _REMOVED = {
     "install --jobs": "four are installed at once",
     "info --family": _FAMILY,
     "list --family": "write `triage toolchains list FAMILY`",
+    "new --kernel": "write --input FILE.py:KERNEL",
     "attribute --phases": _PHASES,
     "attribute --no-phases": _PHASES,
     "reduce --metric": "write a recipe of `compiler: command` whose command fails where the number is too large",
@@ -113,7 +114,7 @@ _REMOVED = {
 }
 _MANY = 8  # options of a command from which on panels help to find one
 _PANELS = {
-    "What": "--case --suite-config --find --match --metric --vary --model --backend --chip --kernel --input --all "
+    "What": "--case --suite-config --find --match --metric --vary --model --backend --chip --input --all "
     "--interactive --run --dispatch --top --bisect --reduce --investigate --bench --save --from-text --block --line",
     "Where to search": "--toolchain --baseline --good --bad --since --until --repo --project --every --build --share",
     "How sure": "--confidence --trust --fresh --threshold --time --budget --strict --try",

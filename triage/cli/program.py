@@ -81,6 +81,12 @@ def from_text(wanted: NewRecipe, source: Path, block: int | None = None, line: i
     return StartedRecipe(wanted, *wanted.from_text(text, str(source), block, line))
 
 
+def split_kernel(word: str) -> tuple[str, str | None]:
+    """Return the file and the kernel of FILE.py:KERNEL, or of another file without a kernel."""
+    found = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
+    return (found[1], found[2]) if found else (word, None)
+
+
 def recipe_for(
     app: AppContext, word: str, backend: str | None = None, chip: str | None = None, save: Path | None = None
 ) -> Path:
@@ -93,7 +99,7 @@ def recipe_for(
         chip: Its target chip.
         save: Where to keep the recipe.
     """
-    file, _, kernel = word.rpartition(":") if re.search(r"\.py:\w+$", word) else (word, "", None)
+    file, kernel = split_kernel(word)
     command = shlex.split(word) if " " in word and not os.path.exists(word) else []  # noqa: PTH110 - too long for a path
     programs = (Path(word).stem for word in command[1:] if Path(word).suffix and not word.startswith("-"))
     stem = next(programs, command[0]) if command else Path(file).stem

@@ -15,7 +15,7 @@ import typer
 from triage.cli.context import load_cases
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, RecipePaths, argument, flag, format_option, option, rev_option
-from triage.cli.program import StartedRecipe
+from triage.cli.program import StartedRecipe, split_kernel
 from triage.cli.program import from_text as read_text
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe
@@ -123,15 +123,14 @@ def new(
         argument("COMMAND", "After --: a compiler's command line to take input, target and flags from."),
     ] = None,
     source: Annotated[
-        Path | None,
-        option("Model (.mlir, .mlirbc, .onnx, a .py generator) or a file with a kernel.", "--input", "-i"),
+        str | None,
+        option("Model (.mlir, .mlirbc, .onnx, a .py generator), FILE.py:KERNEL, or a file with one kernel.", "--input", "-i"),
     ] = None,
     backend: Annotated[
         str | None,
         option("llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a kernel (default: llvm-cpu, cuda for a kernel)."),
     ] = None,
     chip: Annotated[str | None, option("Target chip, such as gfx942 or sm_86.")] = None,
-    kernel: Annotated[str | None, option("Kernel to use, of a file with several.")] = None,
     toolchain: Annotated[
         list[str] | None,
         rev_option(
@@ -161,15 +160,16 @@ def new(
 
     - `triage recipe new mine.yaml --from-text issue.md`
     """
-    wanted = NewRecipe(path, source, backend, chip, kernel)
+    file, kernel = split_kernel(source) if source else (None, None)
+    wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     if from_text:
         started = read_text(wanted, from_text, block, line)
     elif command and kernel is None:
         started = StartedRecipe(wanted, wanted.from_command(command))
-    elif source is None or command:
+    elif wanted.source is None or command:
         raise BadInput("name the model or the kernel's file with --input, or write the command line that compiles it after --")
     else:
-        started = StartedRecipe(wanted, wanted.from_file(source))
+        started = StartedRecipe(wanted, wanted.from_file(wanted.source))
     started = started.with_chip()
     if try_:
         started = started.improved(context, toolchain or ())

@@ -53,7 +53,7 @@ class NewRecipe:
         _check_file(source)
         start = _first(lambda starter: starter.from_source(self.path, source, self.backend, self.chip, self.kernel))
         if start is None:
-            raise BadInput(f"{source} has no kernel; --kernel names one in a Python file")
+            raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
         return start
 
     def from_text(self, text: str, name: str, block: int | None, line: int | None) -> tuple[RecipeStart, list[str]]:
@@ -111,7 +111,7 @@ class NewRecipe:
             file.write_text(program.text, "utf-8")
             start = recipe_starters()[family].from_source(self.path, file, self.backend, self.chip, self.kernel)
         if start is None:
-            raise BadInput(f"the program in line {program.line} has no kernel; name one with --kernel")
+            raise BadInput(f"the program in line {program.line} has no kernel; name one with --input FILE.py:KERNEL")
         return start if start.copied is not None else replace(start, input=place, copied=program.text)
 
 

@@ -106,15 +106,11 @@ def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: Rec
     """
     family, target = families[start.family], start.target
     name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:100].strip("-") or start.family
-    lines = [
-        *(f"# {line}" for note in start.notes for line in note.splitlines()),
-        f"name: {yaml_text(name)}",
-        f"summary: {yaml_text(f'{name} on {target.chip or target.backend}' if target else name)}",
-        f"compiler: {start.family}",
-        f"input: {yaml_text(input_path)}",
-        *([f"# {start.comment}"] if start.comment else []),
-        *yaml_lines(start.keys, start.guessed),
-    ]
+    summary = f"{name} on {target.chip or target.backend}" if target else name
+    lines = [f"# {line}" for note in start.notes for line in note.splitlines()]
+    lines += yaml_lines({"name": name, "summary": summary, "compiler": start.family, "input": input_path})
+    lines += [f"# {start.comment}"] if start.comment else []
+    lines += yaml_lines(start.keys, start.guessed)
     if target:
         values = {"backend": target.backend, "chip": target.chip, "devices": target.devices}
         lines.append(f"target: {yaml_text({key: value for key, value in values.items() if value is not None})}")
@@ -122,20 +118,20 @@ def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: Rec
         lines += ["flags:", *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags)]
     if start.env:
         lines += ["env:", *(f"  {variable}: {json.dumps(value, ensure_ascii=False)}" for variable, value in start.env.items())]
-    if start.phase is not None:
-        lines.append(f"phase: {yaml_text(start.phase)}")
+    lines += yaml_lines({"phase": start.phase} if start.phase else {})
     lines.append("limits: {timeout: 120s, memory: 8GiB}")
     if start.expect:
         lines += ["expect:", *(f"  - {{failure: {failure}}}" for failure in start.expect)]
+    lines += ["", "# Further keys. since: the first version; until: the first version without it."]
     if family.flags and not start.flags:
-        lines.append(_FLAGS.format(flag=family.flag))
+        lines.append(f'# flags: ["{family.flag}", {{flag: "{family.flag}", since: "3.5.0", until: "3.9.0"}}]')
     if family.phases and start.phase is None:
-        lines.append(_PHASE.format(phase=family.phases[len(family.phases) // 2]))
+        lines.append(f"# phase: {family.phases[len(family.phases) // 2]}")
     key, choices = family.axis
     places = (*SECTIONS, *family.sections) if family.flags else (*family.sections, "target")
-    lines.append(_MATRIX.format(key=key, values=choices, places=", ".join(places)))
+    lines.append(f"# matrix: {{{key}: [{choices}]}}  # a case for each value; ${{{key}}} is replaced in {', '.join(places)}")
     if not start.expect:
-        lines.append(_EXPECT)
+        lines.append('# expect: [{failure: timeout, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}]')
     return "\n".join(lines) + "\n"
 
 
@@ -144,20 +140,3 @@ def with_questions(text: str, names: Sequence[str]) -> str:
     for name in names:
         text = re.sub(rf"(?m)^  {name}: (.*?)(?:  #.*)?$", rf'  {name}: "?"  # not known; \1 does not compile', text)
     return text
-
-
-_FLAGS = """
-# Compiler flags; the second form only for versions from `since` until before `until`.
-# flags:
-#   - "{flag}"
-#   - {{flag: "{flag}", since: "3.5.0", until: "3.9.0"}}"""
-_PHASE = """
-# Stop after this phase instead of compiling to the end.
-# phase: {phase}"""
-_MATRIX = """
-# One case for each value; ${{{key}}} is replaced in {places}.
-# matrix: {{{key}: [{values}]}}"""
-_EXPECT = """
-# Known failures, so that a nightly reports only changes. until: the first version without it.
-# expect:
-#   - {failure: shared-memory-overflow, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}"""

@@ -90,7 +90,7 @@ def guess_kernel(source: str, name: str | None = None, host: str | None = None) 
     called = {ast.unparse(node.func) for each in kernels.values() for node in ast.walk(each) if isinstance(node, ast.Call)}
     outer = [each for each in kernels if each not in called] or list(kernels)
     if name is None and len(outer) > 1:
-        raise BadInput(f"the file has several kernels; name one with --kernel: {', '.join(outer)}")
+        raise BadInput(f"the file has several kernels; name one as FILE.py:KERNEL: {', '.join(outer)}")
     for alias, values in bindings_in(tree).items():
         if isinstance(value := values[0], ast.Name) and value.id in kernels:
             kernels.setdefault(alias, kernels[value.id])
