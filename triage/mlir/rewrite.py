@@ -7,8 +7,7 @@ it through the program, and `fix_results` to the results of functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -121,8 +120,10 @@ WIDE = "f32"
 CONVERTIBLE = {"f16": "<f2", "bf16": "<u2", "f64": "<f8"}
 """The types whose constants are converted, in whatever form they are written, with their formats in numpy."""
 
-_EIGHT_BIT = re.compile(r"(?:(?<=[\d?]x)|(?<![\w.@#!%]))(f8E\w+)")
 _CASTS = ("arith.extf", "arith.truncf")
+# A type alone or as an element type, not as a part of a name.
+_FLOAT = re.compile(r"(?:(?<=[\d?]x)|(?<![\w.@#!%]))(f16|bf16|f64|f8E\w+)(?!\w)")
+_CONSTANT = re.compile(r" : (?:(?:tensor|vector)<[\d?x]*)?(f16|bf16|f64)>?$")
 _STRING = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")')
 _BITS = re.compile(r"(?<![\w.])0x([0-9A-Fa-f]+)(?!\w)")
 _BLOB = re.compile(r'"0x([0-9A-Fa-f]+)"')
@@ -130,28 +131,25 @@ _BLOB = re.compile(r'"0x([0-9A-Fa-f]+)"')
 
 def float_types(module: Module) -> list[str]:
     """Return the float types other than f32 that the module computes in."""
-    texts = list(dict.fromkeys([*module.aliases.values(), *(value.type for value in module.values())]))
-    narrow = dict.fromkeys(name for text in texts for name in _EIGHT_BIT.findall(text))
-    return [name for name in (*CONVERTIBLE, *narrow) if any(_type(name).search(text) for text in texts)]
+    texts = dict.fromkeys([*module.aliases.values(), *(value.type for value in module.values())])
+    return list(dict.fromkeys(name for text in texts for name in _FLOAT.findall(text)))
 
 
-def widen_floats(module: Module, types: Iterable[str]) -> bool:
+def widen_floats(module: Module, types: Collection[str]) -> bool:
     """Replace some of the module's `float_types` with f32, in place; return whether anything changed.
 
     A module that keeps constants of such a type as resources is left alone. Constants of 8 bit types that are written as
     bits are not converted; the result is then invalid.
     """
-    types = list(types)
     resources = [text for operation in module.walk() for text in operation.texts() if "dense_resource<" in text]
-    if not types or any(_type(name).search(text) for text in resources for name in types):
+    if not types or any(name in types for text in resources for name in _FLOAT.findall(text)):
         return False
-    for name in types:
-        for value in module.values():
-            value.type = _widened(value.type, name)
-        for operation in module.walk():
-            for attributes in (operation.properties, operation.attributes):
-                attributes.update({key: _widened(text, name) for key, text in attributes.items()})
-        module.aliases = {alias: _widened(text, name) for alias, text in module.aliases.items()}
+    for value in module.values():
+        value.type = _widened(value.type, types)
+    for operation in module.walk():
+        for attributes in (operation.properties, operation.attributes):
+            attributes.update({key: _widened(text, types) for key, text in attributes.items()})
+    module.aliases = {alias: _widened(text, types) for alias, text in module.aliases.items()}
     casts = [each for each in module.walk() if each.name in _CASTS and each.operands[0].type == each.results[0].type]
     replace_results(module, {cast.results[0]: cast.operands[0] for cast in casts})
     return True
@@ -170,23 +168,17 @@ def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
             operation.operands[index] = value
 
 
-@cache
-def _type(name: str) -> re.Pattern[str]:
-    """Match the type alone or as an element type, not as a part of a name."""
-    return re.compile(rf"(?:(?<=[\d?]x)|(?<![\w.@#!%])){name}(?!\w)")
-
-
-def _widened(text: str, name: str) -> str:
-    """Return a type or an attribute with f32 for a type, the numbers of constants that are written as bits included."""
-    if name not in text:
-        return text
-    if "0x" in text and name in CONVERTIBLE and re.search(rf" : (?:{name}|(?:tensor|vector)<[\d?x]*{name}>)$", text):
-        if blob := _BLOB.search(text):
-            text = f'{text[: blob.start()]}"0x{_as_f32(bytes.fromhex(blob[1]), name).hex().upper()}"{text[blob.end() :]}'
-        else:
+def _widened(text: str, types: Collection[str]) -> str:
+    """Return a type or an attribute with f32 for some types, the numbers of constants that are written as bits included."""
+    constant = _CONSTANT.search(text)
+    if constant and constant[1] in types:
+        name = constant[1]
+        text = _BLOB.sub(lambda blob: f'"0x{_as_f32(bytes.fromhex(blob[1]), name).hex().upper()}"', text)
+        if '"' not in text:
             text = _BITS.sub(lambda bits: f"0x{_as_f32(bytes.fromhex(bits[1])[::-1], name)[::-1].hex().upper()}", text)
     parts = _STRING.split(text)
-    return "".join(part if index % 2 else _type(name).sub(WIDE, part) for index, part in enumerate(parts))
+    parts[::2] = [_FLOAT.sub(lambda found: WIDE if found[1] in types else found[0], part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _as_f32(raw: bytes, name: str) -> bytes:
