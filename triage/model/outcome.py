@@ -73,6 +73,7 @@ class Compiled:
     warnings: tuple[Failure, ...] = ()  # failures that it printed although it exited with 0
     failure: ClassVar[None] = None
     reason: ClassVar[None] = None
+    cause: ClassVar[None] = None
     flaky: ClassVar[bool] = False
 
 
@@ -84,6 +85,7 @@ class Failed:
     others: tuple[Failure, ...] = ()  # further failures in the same output
     flaky: bool = False  # another run ended differently
     reason: ClassVar[None] = None
+    cause: ClassVar[None] = None
     warnings: ClassVar[tuple[Failure, ...]] = ()
 
 

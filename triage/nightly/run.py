@@ -20,7 +20,7 @@ from triage.execution.timing import LOOKS, Comparison, Pace, TimedCompile, compa
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput, TriageError
 from triage.model.execution import Stage
-from triage.model.outcome import FAILING, PASSING, Compiled, Failed, Probe, Status, Untestable
+from triage.model.outcome import FAILING, PASSING, Compiled, Failed, Probe, Status
 from triage.nightly.origin import OriginFinder
 from triage.nightly.result import (
     SCHEMA,
@@ -272,7 +272,7 @@ def probe_result(probe: Probe) -> ProbeResult:
         stage=stages_of(probe.case)[-1] if isinstance(outcome, Compiled) else failed.stage if failed else None,
         failure=outcome.failure,
         reason=outcome.reason,
-        cause=outcome.cause if isinstance(outcome, Untestable) else None,
+        cause=outcome.cause,
         flaky=outcome.flaky,
         cached=probe.cached,
         foreign=probe.foreign,

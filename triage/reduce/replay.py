@@ -16,7 +16,7 @@ from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
-from triage.model.outcome import Cause, Compiled, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.reduce.reproducer import LOCAL
 from triage.toolchains.registry import parse_rev
@@ -80,22 +80,20 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
 
 
 def _open(folder: Path) -> RecordedReproducer:
+    path = folder / RECORD
     if not folder.is_dir():
         raise BadFiles([_problem(folder, "is not a folder; name a reproducer's folder, or a folder of them.")])
-    path = folder / RECORD
+    if not path.exists():
+        raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")])
     try:
         record = ReproducerRecord.model_validate_json(path.read_bytes(), strict=True)
         if record.bad.name != LOCAL:
             parse_rev(record.bad.name)
-    except FileNotFoundError as error:
-        raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")]) from error
-    except OSError as error:
-        raise BadFiles([_problem(path, f"cannot be read: {(error.strerror or str(error)).lower()}.")]) from error
     except ValidationError as error:
         mistakes = [(".".join(map(str, mistake["loc"])), mistake["msg"]) for mistake in error.errors(include_url=False)]
         raise BadFiles([_problem(path, f"{key}: {text}." if key else f"{text}.") for key, text in mistakes]) from error
-    except BadInput as error:
-        raise BadFiles([_problem(path, f'"bad": {error}.')]) from error
+    except (OSError, BadInput) as error:
+        raise BadFiles([_problem(path, f"cannot be used: {error}.")]) from error
     cases = load_cases([folder / RECIPE])
     if len(cases) != 1:
         message = f"has {len(cases)} cases; a reproducer is one program, without a matrix."
@@ -173,38 +171,35 @@ class Replays:
 
 
 def replay(
-    runner: Engine,
-    reproducers: Sequence[RecordedReproducer],
-    revs_of: Mapping[str, Sequence[str]] | None = None,
+    runner: Engine, reproducers: Sequence[RecordedReproducer], revs_of: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Replay, ...]:
     """Compile each reproducer on its family's revisions in order; a family that `revs_of` lacks is left out.
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    if revs_of is not None:
-        reproducers = [reproducer for reproducer in reproducers if reproducer.case.compiler in revs_of]
-    jobs: list[ProbeJob] = []
-    for reproducer in reproducers:
-        recorded = [reproducer.bad] if reproducer.bad else []
-        texts = revs_of[reproducer.case.compiler] if revs_of is not None else [*recorded, "latest"]
-        refs = {ref.revision.name: ref for ref in (runner.registry.resolve(text, reproducer.case.compiler) for text in texts)}
-        jobs += [ProbeJob(reproducer.case, ref) for ref in refs.values()]
-    # Two folders may hold recipes of the same name, so the recipe's file identifies a probe.
-    probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(jobs, "replay")}
+    jobs: dict[Path, list[ProbeJob]] = {}  # by the recipe's file: two folders may hold recipes of the same name
+    for one in reproducers:
+        texts = [*([one.bad] if one.bad else []), "latest"] if revs_of is None else revs_of.get(one.case.compiler, ())
+        refs = {ref.revision.name: ref for ref in (runner.registry.resolve(text, one.case.compiler) for text in texts)}
+        jobs[one.case.source] = [ProbeJob(one.case, ref) for ref in refs.values()]
+    every = [job for own in jobs.values() for job in own]
+    probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(every, "replay")}
     replays = []
     for one in reproducers:
-        own = [probes[one.case.source, job.ref.revision.name] for job in jobs if job.case.source == one.case.source]
-        versions = tuple(_replayed(one.record.signature, probe) for probe in own)
-        replays.append(Replay(str(one.folder), one.record.case, one.record.signature, one.bad, versions))
+        signature, source = one.record.signature, one.case.source
+        versions = tuple(_replayed(signature, probes[source, job.ref.revision.name]) for job in jobs[source])
+        if versions:
+            replays.append(Replay(str(one.folder), one.record.case, signature, one.bad, versions))
     return tuple(replays)
 
 
 def _replayed(signature: str, probe: Probe) -> ReplayedVersion:
-    outcome = probe.outcome
-    failure = None if isinstance(outcome, Compiled) else outcome.failure
-    state, reason, cause = ReplayState.FIXED, None, None
+    outcome, state = probe.outcome, ReplayState.FIXED
     if isinstance(outcome, Untestable):
-        state, reason, cause = ReplayState.UNTESTABLE, outcome.reason, outcome.cause
-    elif failure:
-        state = ReplayState.REPRODUCES if failure.signature == signature else ReplayState.CHANGED
-    return ReplayedVersion(probe.revision, state, failure, reason, probe.measured.seconds, probe.cached, cause)
+        state = ReplayState.UNTESTABLE
+    elif outcome.failure:
+        state = ReplayState.REPRODUCES if outcome.failure.signature == signature else ReplayState.CHANGED
+    measured = probe.measured
+    return ReplayedVersion(
+        probe.revision, state, outcome.failure, outcome.reason, measured.seconds, probe.cached, outcome.cause
+    )

@@ -118,14 +118,11 @@ class Reduction:
 
 def version_result(probe: Probe) -> VersionResult:
     """Return what is shown of a probe."""
-    name, commit = probe.revision.name, probe.revision.commit
-    match probe.outcome:
-        case Compiled():
-            return VersionResult(name, commit, "passed", None, None, None)
-        case Failed(failure=failure):
-            return VersionResult(name, commit, "failed", failure.signature, failure.headline, None)
-        case Untestable(reason=reason):
-            return VersionResult(name, commit, "untestable", None, None, reason)
+    revision, outcome = probe.revision, probe.outcome
+    status = {Compiled: "passed", Failed: "failed", Untestable: "untestable"}[type(outcome)]
+    failure = outcome.failure if isinstance(outcome, Failed) else None
+    signature, headline = (failure.signature, failure.headline) if failure else (None, None)
+    return VersionResult(revision.name, revision.commit, status, signature, headline, outcome.reason)
 
 
 def setting_changes(original: Case, reduced: Case) -> Iterator[str]:

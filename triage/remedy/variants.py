@@ -153,14 +153,14 @@ def compare_variants(runner: Engine, cases: Sequence[Case], ref: ToolchainRef, a
 
 
 def _variant(probe: Probe, match: Match) -> Variant:
-    status, failure, reason, cause = VariantResult.COMPILES, None, None, None
-    if isinstance(probe.outcome, Failed):
-        failure = probe.outcome.failure
-        status = VariantResult.FAILS if any(map(match, (failure, *probe.outcome.others))) else VariantResult.OTHER
-    elif isinstance(probe.outcome, Untestable):
-        status, reason, cause = VariantResult.UNTESTABLE, probe.outcome.reason, probe.outcome.cause
-    values, seconds = dict(probe.case.matrix), probe.measured.seconds
-    return Variant(probe.case.name, probe.revision, values, status, failure, reason, cause, seconds, probe.cached)
+    outcome, status = probe.outcome, VariantResult.COMPILES
+    if isinstance(outcome, Untestable):
+        status = VariantResult.UNTESTABLE
+    elif isinstance(outcome, Failed):
+        status = VariantResult.FAILS if any(map(match, (outcome.failure, *outcome.others))) else VariantResult.OTHER
+    failure = outcome.failure if isinstance(outcome, Failed) else None
+    names = (probe.case.name, probe.revision, dict(probe.case.matrix))
+    return Variant(*names, status, failure, outcome.reason, outcome.cause, probe.measured.seconds, probe.cached)
 
 
 def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
