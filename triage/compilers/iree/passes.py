@@ -16,7 +16,6 @@ from pydantic import TypeAdapter
 from triage.compilers.invocation import Invocation, MlirTools, answer_of, flag_name
 from triage.compilers.iree.devices import is_gpu
 from triage.mlir.fingerprint import Vocabulary
-from triage.mlir.tree import UnbalancedError, closing, entries, split
 from triage.model.revision import Toolchain
 
 _ELIDED = "--mlir-elide-elementsattrs-if-larger=16"
@@ -96,13 +95,11 @@ def _vocabulary() -> Vocabulary:
 
 
 _OPERATION = re.compile(r'^\s*(?:%[\w$.:, -]+ = )?"([\w$.-]+)"\(')
-# Operation that declares a global -> the key of its type, and what marks memory that a workgroup shares.
-_GLOBALS = {
-    "llvm.mlir.global": ("global_type", re.compile(r"\baddr_space = 3 : i32")),
-    "spirv.GlobalVariable": ("type", re.compile(r", Workgroup>")),
-}
-_DIMENSION = re.compile(r"(\d{1,18}) ?x ?")
-_SCALAR = re.compile(r"(?:[iu]|[su]i|f|bf|tf)(\d{1,18})|f(4|6|8)E\w+")
+# Operation that declares a global -> what marks memory that a workgroup shares.
+_GLOBALS = {"llvm.mlir.global": "addr_space = 3 : i32", "spirv.GlobalVariable": ", Workgroup>"}
+_TYPE = re.compile(r"\b(?:global_)?type = (.*?)(?:, \w+ = |\}>)")
+_DIMENSION = re.compile(r"(\d{1,18}) ?x ?(?=[\w!])")
+_SCALAR = re.compile(r"(?:^|(?<=[ <(x]))(?:(?:[su]?i|b?f|tf)(\d{1,3})|f([468])E\w+)(?=[>), ]|$)")
 
 
 def resource_metrics(lines: Iterable[str], dispatching: Collection[str], *, gpu: bool) -> dict[str, float]:
@@ -121,44 +118,15 @@ def resource_metrics(lines: Iterable[str], dispatching: Collection[str], *, gpu:
             dispatches += 1
         elif name == "builtin.module":  # each kernel has one of its own
             kernels.append(0)
-        elif name in _GLOBALS and _GLOBALS[name][1].search(line):
-            size = _global_bytes(line, _GLOBALS[name][0])
+        elif name in _GLOBALS and _GLOBALS[name] in line:
+            size = _type_bytes(type_[1]) if (type_ := _TYPE.search(line)) else None
             kernels[-1] += size or 0
             unknown = unknown or size is None
     metrics = {"dispatches": float(dispatches)}
     return {**metrics, "shared_bytes": float(max(kernels))} if gpu and not unknown else metrics
 
 
-def _global_bytes(line: str, key: str) -> int | None:
-    begin = line.find("<{")
-    try:
-        properties = entries(line[begin + 2 : closing(line, begin) - 2]) if begin >= 0 else {}
-        return _type_bytes(properties.get(key, ""))
-    except UnbalancedError:
-        return None
-
-
 def _type_bytes(text: str) -> int | None:
-    """The bytes that a value of an LLVM, SPIR-V or built-in type takes, if they are known, without padding between fields."""
-    text = text.strip()
-    if scalar := _SCALAR.fullmatch(text):
-        return (int(scalar[1] or scalar[2]) + 7) // 8
-    name, _, rest = text.partition("<")
-    if not rest.endswith(">"):
-        return None
-    inside = rest[:-1].strip()
-    match name.rpartition(".")[2]:
-        case "ptr":
-            return _type_bytes(split(inside)[0])
-        case "struct" if inside.startswith("("):
-            fields = split(inside[1 : closing(inside, 0) - 1])
-            sizes = [_type_bytes(re.sub(r" \[\d+[^\]]*\]$", "", field)) for field in fields]
-            return None if None in sizes else sum(size or 0 for size in sizes)
-        case "array" | "vector" | "!vector":
-            inside, dimensions, position = split(inside)[0], [], 0
-            while match := _DIMENSION.match(inside, position):
-                dimensions.append(int(match[1]))
-                position = match.end()
-            element = _type_bytes(inside[position:])
-            return prod(dimensions) * element if dimensions and element is not None else None
-    return None
+    """The bytes that nested arrays and vectors of one element type take; None for a structure of several fields."""
+    sizes = [int(bits or eighths) for bits, eighths in _SCALAR.findall(text)]
+    return prod(map(int, _DIMENSION.findall(text))) * ((sizes[0] + 7) // 8) if len(sizes) == 1 else None
