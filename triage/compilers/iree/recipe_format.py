@@ -61,12 +61,26 @@ class ReferenceFormat(MappingFormat):
         return Reference(self.toolchain, None if self.flags is None else tuple(self.flags), self.onnxruntime)
 
 
-class RunFormat(MappingFormat):
-    """How to run the compiled program."""
+class _CallFormat(MappingFormat):
+    """A call of a compiled function."""
 
+    function: Word | None = Field(default=None, description="Function to run; the only one when left out.", examples=["main"])
     inputs: list[_Value] = Field(
         default=[], description="The function's arguments.", examples=[["2x3xf32=@inputs/a.bin", "@b.npy", "4xi64=7"]]
     )
+    device: Word | None = Field(
+        default=None, description="Device to run on; the usual one of the backend when left out.", examples=["local-task"]
+    )
+    flags: list[_RunFlag] = Field(
+        default=[],
+        description="Further options of `iree-run-module` or `iree-benchmark-module`.",
+        examples=[["--parameters=model=weights.irpa"]],
+    )
+
+
+class RunFormat(_CallFormat):
+    """How to run the compiled program."""
+
     expected: list[_Value] = Field(default=[], description="The results it must compute.", examples=[["2x3xf32=@expected.bin"]])
     flagfile: File | None = Field(
         default=None,
@@ -81,13 +95,6 @@ class RunFormat(MappingFormat):
     )
     reference: ReferenceFormat | None = Field(
         default=None, description="Compile whose results are expected.", examples=[{"toolchain": "3.12.0"}]
-    )
-    function: Word | None = Field(default=None, description="Function to run; the only one when left out.", examples=["main"])
-    device: Word | None = Field(
-        default=None, description="Device to run on; the usual one of the backend when left out.", examples=["local-task"]
-    )
-    flags: list[_RunFlag] = Field(
-        default=[], description="Further options of `iree-run-module`.", examples=[["--parameters=model=weights.irpa"]]
     )
     tolerance: _Tolerances = Field(
         default={},
@@ -105,19 +112,12 @@ class RunFormat(MappingFormat):
         return self
 
 
-class BenchmarkFormat(MappingFormat):
+class BenchmarkFormat(_CallFormat):
     """A function whose run time is measured."""
 
     function: Word = Field(description="Function to measure.", examples=["prefill"])
     name: Word | None = Field(
         default=None, description="What reports call it; the function when left out.", examples=["prefill-2048"]
-    )
-    inputs: list[_Value] = Field(default=[], description="Its arguments.", examples=[["1x128xi64=@tokens.bin"]])
-    device: Word | None = Field(
-        default=None, description="Device to run on; the usual one of the backend when left out.", examples=["local-task"]
-    )
-    flags: list[_RunFlag] = Field(
-        default=[], description="Further options of `iree-benchmark-module`.", examples=[["--parameters=model=weights.irpa"]]
     )
 
     def spec(self, folder: Path) -> RunSpec:

@@ -56,14 +56,10 @@ class TritonScript(ReproScript):
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
         if (kernel := kernel_of(case)) is None:
             return super().recipe_keys(case)
-        types = dict(kernel.signature)
-        hints = {name: dict(given) for name, given in kernel.hints.items()}
-        for name, given in hints.items():
-            if name in types and given.get("divisibility") in (1, 16):
-                types[name] = f"{types[name]}:{given.pop('divisibility')}"
-        left = {name: given for name, given in hints.items() if given}
-        keys = {"kernel": kernel.name, "constexprs": kernel.constexprs, "hints": left, "options": kernel.options}
-        return {**super().recipe_keys(case), "signature": types, **{key: value for key, value in keys.items() if value}}
+        names = ("kernel", "signature", "constexprs", "hints", "options")
+        values = (kernel.name, kernel.signature, kernel.constexprs, kernel.hints, kernel.options)
+        keys = {name: value for name, value in zip(names, values, strict=True) if value}
+        return {**super().recipe_keys(case), **keys}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         return "triton"
