@@ -14,13 +14,15 @@ from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
+from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Untestable
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.nightly.result import StepResult
 from triage.nightly.steps import diverging_pass, do_step, working_remedies
 from triage.remedy.result import Remedies
 from triage.remedy.workflow import RemedyRequest
+from triage.toolchains.registry import ToolchainRef
 
 _REMEDIES_TRIED = 40  # candidates
 _CONFIDENCE = 0.9  # of a bisect, which then probes each pair again once
@@ -56,7 +58,7 @@ class Explanation:
     next: tuple[str, ...] = ()
     """Command lines that go on from here."""
     reason: str | None = None
-    """Why the toolchain cannot test the case."""
+    """Why the toolchain cannot test the case, or why there is nothing to explain."""
     cause: Cause | None = None
     log: ClassifiedLog | None = None
     """The failures in a text without a program."""
@@ -120,7 +122,8 @@ class Explainer:
         """
         registry, family = self.runner.registry, self.case.compiler
         stored = registry.installed_releases(family) if self.rev is None else ()
-        probe = self.runner.probe(self.case, stored[-1] if stored else registry.resolve(self.rev or "latest", family))
+        ref = stored[-1] if stored else registry.resolve(self.rev or "latest", family)
+        probe = self.runner.probe(self.case, ref)
         known = Explanation(self.case.name, self.case.compiler, probe.revision, isinstance(probe.outcome, Compiled))
         if isinstance(probe.outcome, Failed):
             known = replace(known, failure=probe.outcome.failure, flaky=probe.outcome.flaky, fails_on=probe.revision)
@@ -129,6 +132,14 @@ class Explainer:
             where = f"{failure.location.rpartition('/')[2]}: " if failure and failure.location else ""
             known = replace(known, reason=where + probe.outcome.reason, cause=probe.outcome.cause)
         yield known
+        if known.passes and len(stored) > 1:
+            failing: Probe | None = self._step("history", 0.5, lambda: self._newest_that_fails(stored[:-1]), ())
+            if failing is None:
+                names = ", ".join(ref.revision.name for ref in stored)
+                yield replace(known, reason=None if self.left else f"no installed release fails ({names})", left=self.left)
+                return
+            known = replace(known, failure=failing.outcome.failure, fails_on=failing.revision)
+            self.rev = failing.revision.name
         if known.flaky or (self.rev and known.failure is None):
             return
         share = 0.5 if known.failure else 0.9  # without a failure there is nothing to do after the bisect
@@ -139,6 +150,17 @@ class Explainer:
             yield from self._what_helps(known, known.failure, known.fails_on.name)
         elif self.left:
             yield replace(known, left=self.left, next=self._more())
+
+    def _newest_that_fails(self, refs: Sequence[ToolchainRef]) -> Probe | None:
+        """Return the probe of the newest release that fails, also if it alone does."""
+        for end in range(len(refs), 0, -self.runner.jobs):
+            batch = [ProbeJob(self.case, ref) for ref in refs[max(0, end - self.runner.jobs) : end]]
+            probes = {probe.revision.name: probe for probe in self.runner.probe_all(batch, "why")}
+            for job in reversed(batch):
+                probe = probes[job.ref.revision.name]
+                if isinstance(probe.outcome, Failed) and not probe.outcome.flaky:
+                    return probe
+        return None
 
     def _with_origin(self, known: Explanation) -> Explanation:
         """Return what is known with the failure that was bisected and the newest release that has it."""
@@ -197,7 +219,7 @@ class Explainer:
         found = bisect_between(request, None, self.rev)
         if registry.releases(family)[-1].revision.name != ref.revision.name:
             fix = bisect_between(replace(request, kind=BisectKind.FIX), self.rev)
-            found = replace(found, fixed=fix.transition())
+            return replace(found, fixed=fix.transition()) if found.before else fix
         return found
 
     def _advice(self, failure: Failure) -> tuple[str, ...]:
