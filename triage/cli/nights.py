@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cache
@@ -16,13 +17,13 @@ from triage.cli.options import FormatOption, JUnitFormatOption, argument, option
 from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.errors import BadInput, TriageError
+from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
-from triage.report.document import Paragraph
+from triage.report.document import Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.night import write_night
-from triage.report.tables import listed, nights_document
 from triage.toolchains.home import open_home, write_whole
 
 app = typer.Typer(no_args_is_help=True, help="List, show and prune stored nights.")
@@ -61,9 +62,20 @@ def flaky_in_nights() -> Callable[[str], bool]:
 @command
 def list_nights(output: FormatOption = "text") -> Exit:
     """List stored nights, the oldest first."""
-    store = open_nights()
+    store, listed, rows = open_nights(), [], []
+    for number, night in store.nights():
+        suites, statuses = sorted(night.suites), Counter(case.status for case in night.cases)
+        ends = {"toolchain": night.toolchain, "baseline": night.baseline}
+        more = {"cases": statuses, "partial": night.partial}
+        listed.append({"night": number, "at": night.started, "suites": suites, **ends, **more})
+        counts = [str(sum(statuses[status] for status in group)) for group in (PASSING, FAILING, (Status.UNTESTABLE,))]
+        names = [", ".join(suites), *(end.name for end in ends.values())]
+        began = night.started[:16].replace("T", " ")
+        rows.append([str(number), began, *names, *counts, "partial" if night.partial else ""])
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    write_report(output, listed(store.nights(), size), nights_document)
+    columns = ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", "")
+    total = f"{plural(len(rows), 'night')}, {size / 1e6:.1f} MB" if rows else "no nights yet: `triage nightly` stores each one"
+    write_answer(output, {"nights": listed, "bytes": size}, [Table(columns, rows), Paragraph(total)], "Nights")
     return Exit.OK
 
 

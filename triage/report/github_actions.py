@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
-from triage.report.document import Heading
+from triage.report.document import Heading, plain_text
 from triage.report.elements import names_text, plural
 from triage.report.markdown import document_markdown
 from triage.report.night import night_document
-from triage.report.night_phrases import origin_text, partial_text, path_text
+from triage.report.night_phrases import night_facts, partial_text
 from triage.report.printable import PrintedStream, visible
 from triage.toolchains.home import disk_errors
 
@@ -80,8 +80,7 @@ def annotation_lines(night: Night, workspace: Path) -> list[str]:
 
 def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
     lines = [cluster.failure.headline if cluster.failure else cluster.signature, names_text(cluster.cases, _NAMES)]
-    lines += [origin_text(cluster.culprit)] if cluster.culprit else []
-    lines += [f"reproducer: {path_text(night, cluster.reproducer)}"] if cluster.reproducer else []
+    lines += [f"{name} {plain_text(text)}" for name, text in night_facts(cluster, night, [cluster.culprit])]
     name = cluster.representative or cluster.cases[0]
     source = Path(next((case.source for case in night.cases if case.case == name), ""))
     if source.absolute().is_relative_to(workspace):  # GitHub shows files by their paths in the checkout

@@ -10,26 +10,34 @@ from triage.execution.timing import CONFIDENCE, Pace
 from triage.model.outcome import FAILING, Cause, Failure, Status
 from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
-from triage.report.benchmark import size_text, time_text
-from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Style, Table
+from triage.report.benchmark import time_text
+from triage.report.document import (
+    Block,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Span,
+    Style,
+    Table,
+    plain_text,
+)
 from triage.report.elements import cases_text, failure_text, headline_text, numbers_text, plural
 from triage.report.formats import rendered, write_report
 from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_issue import draft_path, issue_markdown
 from triage.report.night_phrases import (
-    metric_text,
+    night_facts,
     night_title,
-    origin_parts,
-    origin_spans,
     origin_text,
     pace_text,
     partial_text,
-    pass_text,
-    path_text,
     rate_text,
     ratio_text,
     reason_text,
-    reduced_text,
     time_name,
     times_text,
     verdict_text,
@@ -41,6 +49,7 @@ _ROWS = 3000  # of a table on a page
 _LINES = 20  # on a terminal for all changed cases
 _NAMES = 5  # cases of a failure on a terminal
 _NAMES_ON_PAGE = 20
+_ON_PAGES = ("suspected commit", "tried", "not needed to fail")
 _UNEXPECTED = "it passes although its recipe expects a failure"
 _CHANGED: Mapping[CaseChangeKind, tuple[str, Style]] = {
     CaseChangeKind.REGRESSED: ("Regressed", "bad"),
@@ -170,29 +179,12 @@ def _group_blocks(night: Night, group: Sequence[CaseResult], most: int) -> list[
     blocks: list[Block] = [
         Paragraph([Span(cases_text(names[:most]) + more, "strong"), f"  {failure_text(failure)}" if failure else ""])
     ]
-    facts: list[tuple[str, Inline]] = [
-        (origin_parts(origin)[0], origin_spans(origin, night.compiler) if most > _NAMES else origin_parts(origin)[1])
-        for origin in group[0].bisections[:2]
-    ]
     cluster = next((cluster for cluster in night.clusters if group[0].case in cluster.cases), None) if group[0].counts else None
-    if cluster:
-        facts += _cluster_facts(cluster, night)
+    on_terminal = most == _NAMES
+    facts = night_facts(cluster, night, group[0].bisections[:2], None if on_terminal else night.compiler)
+    if on_terminal:
+        facts = [fact for fact in facts if fact[0] not in _ON_PAGES]
     return [*blocks, Facts(facts)] if facts else blocks
-
-
-def _cluster_facts(cluster: FailureCluster, night: Night) -> Iterator[tuple[str, Inline]]:
-    """Yield what an investigation found out besides the origin."""
-    reduced: list[str | Span] = [reduced_text(cluster)] if reduced_text(cluster) else []
-    if cluster.reproducer:
-        reduced += [": ", Span(path_text(night, cluster.reproducer), url=f"{cluster.reproducer}/README.md")]
-    if where := pass_text(cluster):
-        reduced.append(f"{'; ' if reduced else ''}diverges after {where}")
-    if reduced:
-        yield "reduced" if reduced_text(cluster) else "pass", reduced
-    if cluster.remedies:
-        yield "workaround", Span(cluster.remedies[0].text, "code")
-    if cluster.issue:
-        yield "issue draft", Span(path_text(night, cluster.issue), url=cluster.issue)
 
 
 def _message(failure: Failure, compiler: str | None, summary: str) -> Iterator[Block]:
@@ -233,17 +225,13 @@ def _folded(title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]]
 
 def _time_table(night: Night) -> list[Block]:
     """Return all measured compiles and runs."""
-    cases = {case.case: case for case in night.cases}
-    forms = {"dispatches": "{:g}".format, "artifact_bytes": size_text, "run_peak_mb": "{:.0f} MiB".format}
     rows: list[list[Inline]] = []
     for row in night.times:
-        case = cases.get(row.case) if row.measured == "run" else None
-        metrics = [metric_text(case, name, form) if case else "" for name, form in forms.items()]
         times = [time_text(value) if value else "-" for value in (row.baseline_seconds, row.seconds)]
         since = origin_text(row.bisection) if row.bisection else ""
-        rows.append([_code(time_name(row)), row.measured, *times, ratio_text(row), pace_text(row), *metrics, since])
+        rows.append([_code(time_name(row)), row.measured, *times, ratio_text(row), pace_text(row), since])
     ends = night.baseline.name, night.toolchain.name, f"ratio, {CONFIDENCE:.1%} interval"
-    columns = ("case", "measured", *ends, "verdict", "dispatches", "size", "peak memory", "since")
+    columns = ("case", "measured", *ends, "verdict", "since")
     return [Heading("Times"), *_table(columns, rows)] if rows else []
 
 
@@ -262,13 +250,8 @@ def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) 
     """Report regressions and different failures as failures, and other failures and untestable cases as skipped."""
     failure, failed, skipped, output = case.either_failure, None, None, None
     if case.counts and failure:
-        lines = [f"signature: {failure.signature}", *map(origin_text, case.bisections)]
-        if cluster and cluster.reproducer:
-            lines.append(f"reduced to {reduced_text(cluster)}: {path_text(night, cluster.reproducer)}")
-        if cluster and pass_text(cluster):
-            lines.append(f"diverges after {pass_text(cluster)}")
-        if cluster and cluster.remedies:
-            lines.append(f"works around it: {cluster.remedies[0].text}")
+        lines = [f"signature: {failure.signature}"]
+        lines += [f"{name} {plain_text(text)}" for name, text in night_facts(cluster, night, case.bisections)]
         failed = (failure.headline, failure.failure_class, "\n".join(lines))
     elif case.status == Status.XPASS and night.strict:
         failed = (_UNEXPECTED, "unexpected-pass", "`triage expect update` removes the known failure")

@@ -12,9 +12,9 @@ from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import CaseChangeKind, FailureCluster, Night
 from triage.reduce.result import IssueDraft
 from triage.report.document import Block, Bullets, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
-from triage.report.elements import LANGUAGES, compare_spans, compiler_title, failure_text, headline_text, joined, revision_text
+from triage.report.elements import LANGUAGES, compare_spans, compiler_title, failure_text, headline_text, revision_text
 from triage.report.markdown import document_markdown
-from triage.report.night_phrases import origin_parts, origin_spans, pass_text
+from triage.report.night_phrases import found_facts, origin_facts
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 TITLE = 200  # characters; GitHub takes 256
@@ -60,7 +60,7 @@ def issue_body(change: IssueChange, night: Night) -> str | None:
 def issue_draft(cluster: FailureCluster, night: Night) -> Document:
     """Return the draft as a document."""
     failure = cluster.failure
-    blocks: list[Block] = [Paragraph(_since(cluster, night)), *cluster_blocks(cluster, list(_evidence(cluster)))]
+    blocks: list[Block] = [Paragraph(_since(cluster, night)), *cluster_blocks(cluster, list(found_facts(cluster)))]
     if len(cluster.cases) > 1:
         rows: list[list[Inline]] = [[Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:_CASES]]
         table: list[Block] = [Table(("case", ""), rows)]
@@ -124,27 +124,8 @@ def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
 
 def known_facts(cluster: FailureCluster, compiler: str | None) -> Iterator[tuple[str, Inline]]:
     """Yield what brought and what fixed a failure, then what else was found out."""
-    for origin in filter(None, (cluster.culprit, cluster.release_culprit, cluster.fix)):
-        yield origin_parts(origin)[0], origin_spans(origin, compiler)
-    yield from _evidence(cluster)
-
-
-def _evidence(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
-    """Yield what was found out: suspected commits, the pass, what works around it, what was tried."""
-    if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
-        for suspect in cluster.culprit.suspects[:3]:
-            if suspect.url:
-                link = Span(suspect.subject or suspect.name, url=suspect.url)
-                yield "suspected commit", [link, f" {suspect.probability:.0%}"]
-    if cluster.attribution and (where := pass_text(cluster)):
-        files = f", {', '.join(cluster.attribution.files[:3])}" if cluster.attribution.files else ""
-        yield "the IR first differs after", f"{where}{files}"
-    if cluster.remedies:
-        yield "workaround", joined((Span(remedy.text, "code") for remedy in cluster.remedies[:3]), ", or ")
-    for step in (step for step in cluster.steps if step.status == "failed"):
-        yield "tried", f"{step.reason} ({step.step})"
-    if cluster.draft and cluster.draft.unneeded:
-        yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
+    yield from origin_facts((cluster.culprit, cluster.release_culprit, cluster.fix), compiler)
+    yield from found_facts(cluster)
 
 
 def _versions(cluster: FailureCluster) -> list[list[Inline]]:

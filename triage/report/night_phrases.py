@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
@@ -10,8 +10,8 @@ from triage.execution.timing import Pace
 from triage.model.outcome import Status
 from triage.nightly.result import CaseResult, FailureCluster, Night, TimeChange
 from triage.report.benchmark import time_text
-from triage.report.document import Span
-from triage.report.elements import compare_url, compiler_title, plural, revision_text
+from triage.report.document import Inline, Span
+from triage.report.elements import compare_spans, compiler_title, joined, plural, revision_text
 
 
 def night_title(night: Night) -> str:
@@ -58,51 +58,66 @@ def reason_text(case: CaseResult, night: Night) -> str:
 
 def origin_text(bisection: Bisection) -> str:
     """Return a bisect's answer in one line."""
-    return " ".join(origin_parts(bisection))
+    return " ".join(_origin_parts(bisection))
 
 
-def origin_parts(bisection: Bisection) -> tuple[str, str]:
+def _origin_parts(bisection: Bisection) -> tuple[str, str]:
     """Return what happened, in a word, and between which revisions."""
     verb = "introduced" if bisection.kind == BisectKind.REGRESSION else "fixed"
     before, after = bisection.before, bisection.after
     if before is None or after is None:
         return f"{verb}:", f"not found: {bisection.reason}"
-    where = f"between {revision_text(before)} and {revision_text(after)}{_certainty(bisection)}"
+    certainty = "confirmed"
+    if bisection.status != Answer.CULPRIT:
+        names = ", ".join(revision.name for revision in bisection.suspects)
+        certainty = f"one of {names}" if bisection.confirmed else f"one of {names}, not confirmed"
+    where = f"between {revision_text(before)} and {revision_text(after)} ({certainty})"
     return "lacks the fix" if bisection.undone else verb, where
 
 
-def _certainty(bisection: Bisection) -> str:
-    if bisection.status == Answer.CULPRIT:
-        return " (confirmed)"
-    names = ", ".join(revision.name for revision in bisection.suspects)
-    return f" (one of {names})" if bisection.confirmed else f" (one of {names}, not confirmed)"
+def origin_facts(bisections: Iterable[Bisection | None], compiler: str | None = None) -> Iterator[tuple[str, Inline]]:
+    """Yield what introduced and what fixed a failure. compiler: the family, to link the commits of the range."""
+    for bisection in filter(None, bisections):
+        name, where = _origin_parts(bisection)
+        link = compare_spans(compiler, bisection.before, bisection.after) if bisection.before and bisection.after else []
+        yield name, [where, *link]
 
 
-def origin_spans(bisection: Bisection, compiler: str | None) -> list[str | Span]:
-    """Return between which revisions a change lies, with links to the range and to the suspected commits."""
-    spans: list[str | Span] = [origin_parts(bisection)[1]]
-    if bisection.before and bisection.after and (url := compare_url(compiler, bisection.before, bisection.after)):
-        spans += [" ", Span("compare", url=url)]
-    for suspect in bisection.suspects[:3]:
-        if suspect.url:
-            spans += [", ", Span(suspect.subject or suspect.name, url=suspect.url)]
-    return spans
-
-
-def pass_text(cluster: FailureCluster) -> str:
-    """Return the pass after which the IR of both toolchains diverges; empty where it is not known."""
+def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
+    """Yield what an investigation found out besides the origin: commits, the pass, workarounds, what was tried."""
+    if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
+        for suspect in cluster.culprit.suspects[:3]:
+            if suspect.url:
+                link = Span(suspect.subject or suspect.name, url=suspect.url)
+                yield "suspected commit", [link, f" {suspect.probability:.0%}"]
     found = cluster.attribution
-    if found is None or not found.pass_:
-        return ""
-    return f"{found.pass_} (phase {found.phase})" if found.phase else found.pass_
+    if found and found.pass_:
+        phase = f" (phase {found.phase})" if found.phase else ""
+        yield "the IR first differs after", ", ".join([f"{found.pass_}{phase}", *found.files[:3]])
+    if cluster.remedies:
+        yield "workaround", joined((Span(remedy.text, "code") for remedy in cluster.remedies[:3]), ", or ")
+    for step in cluster.steps:
+        if step.status == "failed":
+            yield "tried", f"{step.reason} ({step.step})"
+    if cluster.draft and cluster.draft.unneeded:
+        yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
 
 
-def reduced_text(cluster: FailureCluster) -> str:
-    """Return how small the program became, or why it was not reduced; empty when that was not tried."""
-    whose = f" (of {cluster.representative})" if len(cluster.cases) > 1 else ""
-    if cluster.reproducer is not None:
-        return f"{cluster.size}{whose}"
-    return next((f"no{whose}: {step.reason}" for step in cluster.steps if (step.step, step.status) == ("reduce", "failed")), "")
+def night_facts(
+    cluster: FailureCluster | None, night: Night, bisections: Iterable[Bisection | None], compiler: str | None = None
+) -> list[tuple[str, Inline]]:
+    """Return everything that a night found out about a failure. compiler: the family, to link the commits of the range."""
+    facts = list(origin_facts(bisections, compiler))
+    if cluster is None:
+        return facts
+    if cluster.reproducer:
+        whose = f" (of {cluster.representative})" if len(cluster.cases) > 1 else ""
+        path = Span(path_text(night, cluster.reproducer), url=f"{cluster.reproducer}/README.md")
+        facts.append(("reduced", [f"{cluster.size}{whose}: ", path]))
+    facts += found_facts(cluster)
+    if cluster.issue:
+        facts.append(("issue draft", Span(path_text(night, cluster.issue), url=cluster.issue)))
+    return facts
 
 
 def time_name(row: TimeChange) -> str:
@@ -130,9 +145,3 @@ def pace_text(row: TimeChange) -> str:
     if row.verdict is Pace.NOISY and row.reason:
         return f"{row.verdict.value}, {row.reason}"
     return row.verdict.value if row.verdict else f"not measured, {row.reason}" if row.reason else "no verdict"
-
-
-def metric_text(case: CaseResult, name: str, form: Callable[[float], str]) -> str:
-    """Return a metric on both toolchains: once where it is equal, empty where it is not known."""
-    old, new = (form(values[name]) if name in values else "" for values in (case.baseline.metrics, case.metrics))
-    return old if old == new else f"{old} -> {new}"
