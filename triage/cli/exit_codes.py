@@ -80,7 +80,6 @@ def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
 
 
 def _value(name: str, kind: type[Any], given: Mapping[str, Any], app: AppContext) -> Any:
-    """Return the argument of a parameter from the values of the options."""
     if kind is AppContext:
         return app
     if is_dataclass(kind):

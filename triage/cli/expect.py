@@ -82,7 +82,6 @@ def update(
 
 
 def _doubt(probe: Probe) -> str | None:
-    """Return why a probe cannot change a list of known failures, if it cannot."""
     match probe.outcome:
         case Untestable(reason=reason):
             return f"untestable: {reason}"

@@ -185,7 +185,6 @@ def exit_of(night: Night) -> Exit:
 
 
 def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:
-    """Store a night, print its report, and show it in GitHub Actions."""
     store_night(night, out)
     write_night(output, night)
     if github:
@@ -196,8 +195,6 @@ def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> No
 
 @dataclass
 class _Reports:
-    """The reports of a nightly in progress."""
-
     run: NightRun
     out: Path | None
     output: str

@@ -123,6 +123,5 @@ class _LogTask(ProgressTask):
 
 
 def _fit(text: str) -> str:
-    """Shorten a text to the part of the terminal's width that a bar leaves."""
     room = max(30, shutil.get_terminal_size((100, 24)).columns - 50)
     return text if len(text) <= room else text[: room - 1] + "…"

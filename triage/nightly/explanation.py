@@ -163,7 +163,6 @@ class Explainer:
         return None
 
     def _with_origin(self, known: Explanation) -> Explanation:
-        """Return what is known with the failure that was bisected and the newest release that has it."""
         found = known.bisection
         if found is None or found.failure is None:
             return known
@@ -173,7 +172,6 @@ class Explainer:
         return replace(known, failure=known.failure or found.failure, fails_on=known.fails_on or found.after)
 
     def _what_helps(self, known: Explanation, failure: Failure, toolchain: str) -> Iterator[Explanation]:
-        """Compare the passes and try remedies; yield what is known after each."""
         registry, family = self.runner.registry, self.case.compiler
         is_regression = known.bisection is not None and known.bisection.brought_failure
         if known.pair and self.runner.compilers[family].ir is not None:
@@ -208,7 +206,6 @@ class Explainer:
         return answers[0] if answers else None
 
     def _bisect(self) -> Bisection:
-        """Find where the case broke among the releases and, for a named release that fails, where it was fixed later."""
         registry, family = self.runner.registry, self.case.compiler
         request = BisectRequest(self.runner, self.case, confidence=_CONFIDENCE)
         if self.rev is None:
@@ -232,7 +229,6 @@ class Explainer:
         return self.started + self.budget - time.monotonic()
 
     def _more(self) -> tuple[str, ...]:
-        """Return the command that goes on where the budget ended."""
         rev = ["-t", self.rev] if self.rev else []
         return (self._line("why", *rev, "--budget", _MORE_TIME),) if any(one.status == "left" for one in self.left) else ()
 

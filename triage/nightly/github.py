@@ -158,7 +158,6 @@ class GitHubIssues:
         return str(answer["data"]["viewer"]["login"]).lower()
 
     def _is_ours(self, written: Any) -> bool:
-        """Return whether the token's owner wrote an issue or a comment."""
         return self._login is None or (written.user is not None and str(written.user.login).lower() == self._login)
 
     def _events(self, issue: Issue) -> frozenset[str]:

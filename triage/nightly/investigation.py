@@ -132,7 +132,6 @@ class Investigation:
         self._add(part, members, fresh=fresh)
 
     def _take(self, cluster: ClusterInWork, step: str) -> None:
-        """Do a step, and record why it has no result where it has none."""
         runner = self.setting.run.runner
         rest = inf if self.budget is None else self.budget - (time.monotonic() - self._started)
         # A third of what is left of the budget is for this step of all clusters, if it need not end.
@@ -158,7 +157,6 @@ class Investigation:
         cluster.record = replace(cluster.record, steps=in_order)
 
     def _group_by_culprit(self) -> None:
-        """Note which clusters have the same culprit."""
         for cluster in self.clusters:
             own, others = commit_of(cluster.record.culprit), [other for other in self.clusters if other is not cluster]
             same = [other.record.id for other in others if own and commit_of(other.record.culprit) == own]

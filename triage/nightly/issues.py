@@ -235,7 +235,6 @@ def _change(
 
 
 def _why_closed(revision: Revision, failures: Mapping[str, object], issue: TrackedIssue) -> str | None:
-    """Return why a closed issue stays closed although its failure is there."""
     closed_on = (issue.closed_at or "")[:10]
     if issue.is_open or not issue.marker.reaches(revision) or issue.marker.signature not in failures:
         return None

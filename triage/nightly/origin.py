@@ -148,7 +148,6 @@ class OriginFinder:
     def _search(
         self, case: Case, versions: VersionRange, changed: Failure | None, kind: BisectKind = BisectKind.REGRESSION
     ) -> CaseOrigin:
-        """Bisect along toolchains with versions."""
         from triage.bisect.plan import search_versions
 
         if versions.problem is not None:

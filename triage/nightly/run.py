@@ -159,7 +159,6 @@ class NightRun:
             self._results[name] = replace(result, log=new, baseline=replace(result.baseline, log=old))
 
     def _log(self, out: Path, name: str, ref: ToolchainRef, own: ProbeResult) -> str | None:
-        """Write the output of one result, and return its path in the folder."""
         if own.log or own.status not in FAILING:
             return own.log
         known = self.runner.last_execution(self.by_name[name], self.runner.registry.obtain(ref))

@@ -30,7 +30,6 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 
 
 def _parts(text: str | None) -> tuple[int, int] | None:
-    """Return I and N of shard `I/N`."""
     number, _, count = (text or "").partition("/")
     return (int(number), int(count)) if number.isdecimal() and count.isdecimal() else None
 

@@ -182,7 +182,6 @@ class ClusterInWork:
 
 
 def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Find the culprit, and the fix where a newer release has one."""
     origin = setting.run.finder.bisect(cluster.case, cluster.representative.changed_failure)
     fix = setting.run.finder.find_fix(cluster.case)
     cluster.pair, culprit = origin.pair, origin.bisection
@@ -242,7 +241,6 @@ def _changing(
 
 
 def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Find the pass after which the IR before and at the culprit diverges."""
     cluster.stand_aside()
     repository = Repository(setting.run.finder.repo) if setting.run.finder.repo else None
     run, pair = setting.run.runner, cluster.known_pair
@@ -260,7 +258,6 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
 
 
 def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Find flags or input changes that work around the failure."""
     cluster.stand_aside()
     siblings = [case for case in setting.run.cases if case.source == cluster.case.source]
     good = setting.run.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
@@ -271,7 +268,6 @@ def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
 
 
 def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Reduce the representative and write its reproducer."""
     cluster.stand_aside()
     changed = cluster.representative.changed_failure is not None
     request = ReductionRequest(

@@ -190,7 +190,6 @@ class NightStore:
 
 
 def _shortened(content: bytes) -> bytes:
-    """Return a log without its middle where it is long."""
     if len(content) <= 2 * _LOG_PART:
         return content
     return content[:_LOG_PART] + b"\n...\n" + content[-_LOG_PART:]

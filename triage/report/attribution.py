@@ -10,7 +10,7 @@ from triage.attribute.excerpt import diff
 from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
 from triage.model.execution import Stage
 from triage.report.document import Block, Code, Document, Facts, Heading, Inline, Paragraph, Span
-from triage.report.elements import failure_text, plural, revision_text
+from triage.report.elements import failure_facts, plural, revision_text
 from triage.report.formats import rendered
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -64,8 +64,8 @@ def sentence(found: Attribution) -> str:
 def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
     yield "good", revision_text(found.good)
     yield "bad", revision_text(found.bad)
+    yield from failure_facts(found.failure)
     if found.failure:
-        yield "failure", failure_text(found.failure, 400)
         failing = found.failing.name if found.failing else found.failure.failing_pass
         if where := ", ".join(part for part in (found.failure.phase, failing) if part):
             yield "fails in", where

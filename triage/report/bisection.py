@@ -25,10 +25,10 @@ from triage.report.elements import (
     compare_url,
     compiler_title,
     duration_text,
+    failure_facts,
     failure_text,
     headline_text,
     names_text,
-    numbers_text,
     plural,
     revision_text,
 )
@@ -51,14 +51,11 @@ def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
     suspects = {suspect.name for suspect in result.suspects}
     hiding = [other for other in result.other_failures if other.revision.name in suspects]
     if result.status is Answer.SUSPECTS and result.failure and hiding:
-        if result.failure.family in {other.failure.family for other in hiding}:
-            advice = "The other failure has the same family; pass --match family to follow it through its change of class."
-        else:
-            advice = (
-                "Another failure hides the change; leave out --good or --bad to follow it, pass --bad "
-                f"{hiding[0].revision.name} to bisect it, or --match any to accept any failure."
-            )
-        blocks.append(Paragraph(advice))
+        same = "family" if result.failure.family in {other.failure.family for other in hiding} else "any"
+        advice = (
+            f"leave out --good or --bad to follow it, pass --bad {hiding[0].revision.name} to bisect it, or --match {same}."
+        )
+        blocks.append(Paragraph(f"Another failure hides the change: {advice}"))
     return Document(f"Bisect of {result.case}", blocks)
 
 
@@ -117,10 +114,7 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
     yield from _ends(bisection)
     if bisection.before and bisection.after and (url := compare_url(compiler, bisection.before, bisection.after)):
         yield "commits", Span(url, url=url)
-    if bisection.failure:
-        yield "failure", failure_text(bisection.failure, 400)
-        if numbers := numbers_text(bisection.failure):
-            yield "numbers", numbers
+    yield from failure_facts(bisection.failure)
     commits = [suspect for suspect in bisection.suspects if suspect.url or suspect.files]
     for suspect in commits[:_SUSPECTS_SHOWN]:
         yield "commit", _commit_text(suspect)
@@ -241,7 +235,6 @@ def history_document(result: Histories) -> Document:
 
 
 def _states(history: History) -> list[tuple[str, Inline]]:
-    """Return the releases of each state with what it is."""
     rows: list[tuple[str, Inline]] = []
     for state in history.states:
         why = failure_text(state.failure) if state.failure and state.status == Status.FAILED else state.reason

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from triage.compilers.registry import Families
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.report.document import Block, Code, Details, Facts, Paragraph, Span, Style
+from triage.report.document import Block, Code, Details, Facts, Inline, Paragraph, Span, Style
 from triage.toolchains.home import home_path
 
 #: How the states of a case, a reproducer, a variant, a failure and a run time are shown.
@@ -92,6 +92,14 @@ def _quantity(name: str, value: str | int) -> str:
     if isinstance(value, int) and _BYTES.search(name) and abs(value) >= 1024:
         return f"{value} ({value / 1024:g} KiB)" if value % 64 == 0 else f"{value} ({value / 1024:.1f} KiB)"
     return str(value)
+
+
+def failure_facts(failure: Failure | None) -> Iterator[tuple[str, Inline]]:
+    """Yield a failure in one line, and the numbers that the line lacks."""
+    if failure:
+        yield "failure", failure_text(failure, 400)
+        if numbers := numbers_text(failure):
+            yield "numbers", numbers
 
 
 def failure_blocks(failure: Failure, source: Path | None = None, compiler: str | None = None, place: str = "") -> list[Block]:

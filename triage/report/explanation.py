@@ -12,7 +12,7 @@ from triage.remedy.result import Remedies
 from triage.report.attribution import differences, sentence
 from triage.report.bisection import verdict_text
 from triage.report.document import Code, Document, Facts, Inline, Paragraph, Span, Style
-from triage.report.elements import compiler_title, failure_text, numbers_text, revision_text
+from triage.report.elements import compiler_title, failure_facts, revision_text
 from triage.report.tables import classify_document
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
     """Yield what each step found."""
     if found.reason:
         yield "reason", found.reason
-    if failure := found.failure:
-        yield "failure", failure_text(failure, 400)
-        if numbers := numbers_text(failure):
-            yield "numbers", numbers
+    yield from failure_facts(found.failure)
     if found.bisection:
         yield from _since(found, found.bisection)
     if attribution := found.attribution:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from triage.execution.timing import CONFIDENCE, Pace
-from triage.model.outcome import FAILING, Cause, Failure, Status
+from triage.model.outcome import FAILING, Cause, Status
 from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
 from triage.report.benchmark import time_text
 from triage.report.document import (
     Block,
-    Code,
     Details,
     Document,
     Facts,
@@ -25,7 +24,7 @@ from triage.report.document import (
     Table,
     plain_text,
 )
-from triage.report.elements import cases_text, failure_text, headline_text, numbers_text, plural
+from triage.report.elements import cases_text, failure_blocks, failure_text, headline_text, plural
 from triage.report.formats import rendered, write_report
 from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_issue import draft_path, issue_markdown
@@ -127,7 +126,7 @@ def night_document(night: Night) -> Document:
         for group in groups:
             blocks += _group_blocks(night, group, _NAMES_ON_PAGE)
             if group[0].counts and (failure := group[0].failure):
-                blocks.append(Details("Message", list(_message(failure, night.compiler, group[0].summary))))
+                blocks.append(Details("Message", failure_blocks(failure, compiler=night.compiler)))
     for change, title in _LISTED.items():
         listed = [[_code(case.case), _why(case, night)] for case in night.of(change)]
         blocks += _folded(f"{title} ({len(listed)})", ("case", "failure"), listed)
@@ -187,18 +186,6 @@ def _group_blocks(night: Night, group: Sequence[CaseResult], most: int) -> list[
     return [*blocks, Facts(facts)] if facts else blocks
 
 
-def _message(failure: Failure, compiler: str | None, summary: str) -> Iterator[Block]:
-    if summary:
-        yield Paragraph(summary)
-    yield Code(failure.headline)
-    if failure.explanation:
-        yield Paragraph(failure.explanation)
-    names = {"signature": failure.signature, "phase": failure.phase, "pass": failure.failing_pass}
-    facts: list[tuple[str, Inline]] = [(name, Span(text, "code")) for name, text in names.items() if text]
-    facts += [("numbers", numbers_text(failure))] if numbers_text(failure) else []
-    yield Facts([*facts, *(("helps", advice) for advice in failure.advice(compiler))])
-
-
 def _why(case: CaseResult, night: Night) -> str:
     if case.change is CaseChangeKind.UNTESTABLE:
         return reason_text(case, night)
@@ -214,7 +201,6 @@ def _code(text: str | None) -> Inline:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Inline]]) -> list[Block]:
-    """Return a table, and how many rows it leaves out."""
     more = [Paragraph(f"{len(rows) - _ROWS} more; nightly.json has them")] if len(rows) > _ROWS else []
     return [Table(columns, rows[:_ROWS]), *more] if rows else []
 
@@ -224,7 +210,6 @@ def _folded(title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]]
 
 
 def _time_table(night: Night) -> list[Block]:
-    """Return all measured compiles and runs."""
     rows: list[list[Inline]] = []
     for row in night.times:
         times = [time_text(value) if value else "-" for value in (row.baseline_seconds, row.seconds)]
@@ -266,7 +251,6 @@ def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) 
 
 
 def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
-    """Report a time as a test case, which fails when it is slower and that counts as a failure."""
     name, group, text = f"{row.measured} time of {time_name(row)}", row.case.partition("[")[0], times_text(row)
     if row.verdict is None and row.reason is not None:
         return SuiteCase(name, group, 0.0, skipped=row.reason)

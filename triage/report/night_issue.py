@@ -95,7 +95,6 @@ def draft_blocks(draft: IssueDraft, title: Sequence[Heading]) -> list[Block]:
 
 
 def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
-    """Return the sentence that says with which version it fails."""
     members = [case for case in night.cases if case.case in cluster.cases]
     verb = "Compiles"
     if members and all(case.change is CaseChangeKind.CHANGED for case in members):

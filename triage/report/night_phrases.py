@@ -62,7 +62,6 @@ def origin_text(bisection: Bisection) -> str:
 
 
 def _origin_parts(bisection: Bisection) -> tuple[str, str]:
-    """Return what happened, in a word, and between which revisions."""
     verb = "introduced" if bisection.kind == BisectKind.REGRESSION else "fixed"
     before, after = bisection.before, bisection.after
     if before is None or after is None:

@@ -34,7 +34,7 @@ from triage.report.document import (
     Table,
     with_code,
 )
-from triage.report.elements import compare_spans, failure_text, headline_text, numbers_text, revision_text
+from triage.report.elements import compare_spans, failure_facts, headline_text, revision_text
 from triage.report.formats import rendered
 from triage.report.night_issue import draft_blocks
 from triage.toolchains.home import disk_errors
@@ -115,7 +115,6 @@ def reproducer_document(reproducer: Reproducer) -> Document:
 
 
 def _summary(reproducer: Reproducer) -> list[Block]:
-    """Return what fails and with which version it does not."""
     case, failure, bad, good = reproducer.case, reproducer.failure, reproducer.bad.revision, reproducer.reduction.good
     noun, compiler = family_of(case).noun, Span(reproducer.compile.program, "code")
     begin: list[str | Span] = [compiler, f" {revision_text(bad)} "]
@@ -132,7 +131,6 @@ def _summary(reproducer: Reproducer) -> list[Block]:
 
 
 def _versions(reproducer: Reproducer) -> list[Block]:
-    """Return what the versions do, and how the program was made."""
     reduction, case = reproducer.reduction, reproducer.case
     span = span_text(span_around(reduction.probes, reproducer.bad))
     rows = [[one.revision.name, (one.revision.commit or "")[:10], _result(one)] for one in reduction.probes]
@@ -204,7 +202,6 @@ def _given(**values: str | int | None) -> dict[str, str | int]:
 
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
-    """Return a shell script that fails as the compiler does."""
     case, failure, bad = reproducer.case, reproducer.failure, reproducer.bad.revision
     is_wrong = failure.stage in (Stage.RUN, Stage.COMPARE)
     verb = "Wrong" if is_wrong else "Fails"
@@ -259,11 +256,8 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     return Document("Reduction", blocks)
 
 
-def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[tuple[str, str]]:
-    failure = reproducer.failure
-    yield "failure", failure_text(failure, 400)
-    if numbers := numbers_text(failure):
-        yield "numbers", numbers
+def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[tuple[str, Inline]]:
+    yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
     yield "versions", span_text(span_around(result.probes, reproducer.bad))
     sizes = [(f"{result.unit}s", result.operations), ("lines", result.lines), ("bytes", result.bytes)]

@@ -56,7 +56,6 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
 
 
 def _passes(result: RunResult | None) -> bool:
-    """Return whether nothing about a result is worth a line."""
     return result is not None and result.status is Status.PASSED and not result.warnings
 
 

@@ -105,7 +105,6 @@ class Site:
         self.sizes.append(len(content.encode()) if isinstance(content, str) else len(content))
 
     def _assets(self) -> None:
-        """Copy the style, the program and the chart library."""
         self._file(_MARK, "`triage site` may write this folder again.\n")
         for name in ("site.css", "site.js"):
             self._file(f"assets/{name}", files("triage.report").joinpath("assets", name).read_bytes())
@@ -274,7 +273,6 @@ def _clear(out: Path) -> None:
 
 
 def _environment() -> Environment:
-    """Return the environment of the pages: every value is escaped."""
     environment = html_templates()
     environment.filters.update(issue=lambda issue: inline(_issue(issue)), day=lambda at: str(at)[:10], number=_number)
     environment.globals.update(plural=plural, revision=_revision)
@@ -288,7 +286,6 @@ def _issue(issue: str) -> Span:
 
 
 def _revision(revision: Revision | None) -> str:
-    """Return the name of a revision and the start of its commit."""
     if revision is None:
         return "unknown"
     commit = revision.commit or ""
