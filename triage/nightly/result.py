@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from hashlib import blake2b
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import StringConstraints, TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
 from triage.execution.timing import Pace
@@ -22,6 +22,11 @@ from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy
 
 SCHEMA: Final = 4  # of the JSON
+# A night may come from another machine: its paths name what a nightly writes, and nothing else.
+_NAME = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+LogPath = Annotated[str, StringConstraints(pattern=f"^logs/{_NAME}/{_NAME}\\.log$")]
+ReproducerPath = Annotated[str, StringConstraints(pattern=f"^reproducers/{_NAME}$")]
+IssuePath = Annotated[str, StringConstraints(pattern=f"^issues/{_NAME}\\.md$")]
 
 
 class CaseChangeKind(StrEnum):
@@ -56,7 +61,7 @@ class ProbeResult:
     metrics: dict[str, float] = field(default_factory=dict)
     """`compile_seconds`, `cpu_seconds`, `peak_rss_mb`, `artifact_bytes`, `run_seconds`, `dispatches` and others, if known."""
     warnings: list[Failure] = field(default_factory=list)
-    log: str | None = None
+    log: LogPath | None = None
     """Path of the compiler's output, relative to the folder of the report."""
 
 
@@ -168,7 +173,7 @@ class FailureCluster:
     same_culprit: list[str] = field(default_factory=list)
     """Ids of other clusters whose culprit is the same commit."""
     attribution: ClusterAttribution | None = None
-    reproducer: str | None = None
+    reproducer: ReproducerPath | None = None
     """Folder of the reproducer, relative to the folder of the report."""
     size: str | None = None
     """Size of the reduced program with its unit."""
@@ -176,7 +181,7 @@ class FailureCluster:
     replays: dict[str, str] = field(default_factory=dict)
     """State of the reproducer by toolchain."""
     draft: IssueDraft | None = None
-    issue: str | None = None
+    issue: IssuePath | None = None
     """Path of the draft of an issue, relative to the folder of the report. It is rendered from this cluster, never read."""
     steps: list[StepResult] = field(default_factory=list)
 
