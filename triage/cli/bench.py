@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from triage.cli.context import open_runner, print_command_lines, select_one_family
+from triage.cli.context import open_runner, select_one_family, show_command_lines
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import SECONDS, DryRunOption, FormatOption, SeveralCases, ToolchainsOption, duration_option, option
 from triage.cli.screen import AppContext
@@ -51,8 +51,7 @@ def bench(
         refs = selection.refs(runner)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
         if dry_run:
-            print_command_lines(runner, [ProbeJob(row.case, row.ref) for row in rows])
-            return Exit.OK
+            return show_command_lines(runner, [ProbeJob(row.case, row.ref) for row in rows])
         fitting = [row for row in rows if baseline in (None, row.name, row.case.name, row.ref.revision.name)]
         if baseline is not None and len(fitting) != 1:
             names = ", ".join(repr(row.name) for row in fitting or rows)

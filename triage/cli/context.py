@@ -10,13 +10,17 @@ from pathlib import Path
 
 import typer
 
+from triage.cli.exit_codes import Exit
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers import registry
 from triage.compilers.registry import DEFAULT_FAMILY, suite_reader
 from triage.execution.engine import Engine, open_engine
+from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.report.formats import write_report
+from triage.report.tables import forecast_document
 from triage.toolchains.home import home_path
 from triage.toolchains.registry import ToolchainRef
 
@@ -63,10 +67,17 @@ def open_runner(
         yield engine
 
 
-def print_command_lines(runner: Engine, planned: Sequence[ProbeJob]) -> None:
+def show_command_lines(runner: Engine, planned: Sequence[ProbeJob]) -> Exit:
     """Print what would be run for each job."""
     for line in runner.command_lines(planned):
         typer.echo(line)
+    return Exit.OK
+
+
+def show_forecast(output: str, runner: Engine, planned: Sequence[ProbeJob], remark: str | None = None) -> Exit:
+    """Print what is known of the jobs and how many compiles the others need. Compiles nothing."""
+    write_report(output, forecast(runner, planned, remark=remark), forecast_document)
+    return Exit.OK
 
 
 def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:

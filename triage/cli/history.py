@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from triage.bisect.history import Histories, History, histories
-from triage.cli.context import select_one_family
+from triage.cli.context import select_one_family, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import Compiling, ForecastOption, FormatOption, FreshOption, SeveralCases, flag, rev_option
-from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.report.bisection import history_document
 from triage.report.formats import write_report
-from triage.report.tables import forecast_document
 
 _SHARE = 0.5  # of all compiles, the most that a history spends
 
@@ -48,8 +46,7 @@ def history(
             found += histories(runner, family_cases, refs, share=1.0 if every else _SHARE)
         if dry_run:
             what = None if every else "most releases between two with the same status are left out"
-            write_report(output, forecast(runner, planned, remark=what), forecast_document)
-            return Exit.OK
+            return show_forecast(output, runner, planned, what)
     write_report(output, Histories(found), history_document)
     code = exit_for_probes(probe for history in found for probe in history.probes)
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code

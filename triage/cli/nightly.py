@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from triage.cli.context import load_cases, select_one_family
+from triage.cli.context import load_cases, select_one_family, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.nights import flaky_in_nights, store_night
 from triage.cli.options import (
@@ -33,7 +33,6 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.cli.screen import print_stderr
-from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
@@ -42,9 +41,8 @@ from triage.nightly.run import NightRun
 from triage.nightly.shards import ShardResult, copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.report.elements import below_here
-from triage.report.formats import write_report
 from triage.report.night import write_night, write_reports
-from triage.report.tables import forecast_document
+from triage.report.reproducer import folder_for, write_reproducer
 
 _THRESHOLD = 0.05  # the smallest change of a run time that counts
 
@@ -102,7 +100,10 @@ def nightly(
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
     if investigate or reduce:
-        _check_out(cases, out)
+        if out is None:
+            raise BadInput("--reduce and --investigate write reproducers next to the reports; pass a folder with --out")
+        for case in cases:
+            folder_for(out / "reproducers", case)
     if budget is not None and not investigate:
         raise BadInput("--budget limits an investigation; pass --investigate")
     with compiling.open(*cases, fresh=fresh, trust=trust) as runner:
@@ -111,8 +112,7 @@ def nightly(
             planned = [ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)]
             later = "then those of --bisect, --reduce and --investigate for each new failure"
             remark = later if bisect or reduce or investigate else None
-            write_report(output, forecast(runner, planned, remark=remark), forecast_document)
-            return Exit.OK
+            return show_forecast(output, runner, planned, remark)
         total = len(selection.cases) if part else 0
         run = NightRun(runner, cases, new, old, part, strict, flaky_in_nights(), total, repo, project)
         reports = _Reports(run, out, output, github)
@@ -127,7 +127,6 @@ def nightly(
                 from triage.nightly.investigation import Investigation
                 from triage.nightly.steps import STEPS, InvestigationSetting
                 from triage.report.attribution import write_attribution
-                from triage.report.reproducer import write_reproducer
 
                 run.phase = "investigation" if investigate else "bisects" if bisect else "reductions"
                 chosen = {"bisect": bisect, "narrow": bisect and repo, "confirm": bisect, "reduce": reduce}
@@ -230,16 +229,6 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
     if revs and len(revs) > 1:
         raise BadInput(f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run it once for each")
     return revs[0] if revs else default
-
-
-def _check_out(cases: Sequence[Case], out: Path | None) -> None:
-    """Raise BadInput if there is no folder for reproducers, or a case's reproducer cannot be written there."""
-    from triage.report.reproducer import folder_for
-
-    if out is None:
-        raise BadInput("--reduce and --investigate write reproducers next to the reports; pass a folder with --out")
-    for case in cases:
-        folder_for(out / "reproducers", case)
 
 
 def _words(case: Case, paths: Sequence[Path], configs: Sequence[Path]) -> list[str]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from triage.cli.context import select_families
+from triage.cli.context import select_families, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     MATCHES,
@@ -23,7 +23,6 @@ from triage.cli.options import (
     option,
     rev_option,
 )
-from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import Replay, Replays, open_reproducers
@@ -32,7 +31,7 @@ from triage.reduce.reproducer import reproducer_of
 from triage.reduce.workflow import reduce_case
 from triage.report.formats import write_report
 from triage.report.reproducer import folder_for, reduction_document, write_reproducer
-from triage.report.tables import forecast_document, replay_document
+from triage.report.tables import replay_document
 
 
 @command
@@ -64,8 +63,7 @@ def reduce(
         if dry_run:
             planned = [ProbeJob(case, ref) for ref in (bad, better) if ref]
             remark = "then the candidates; their number depends on the program"
-            write_report(output, forecast(runner, planned, remark=remark), forecast_document)
-            return Exit.OK
+            return show_forecast(output, runner, planned, remark)
         request = ReductionRequest(case, bad, better, MATCHES[match], resume=resume)
         reduction, found = reduce_case(runner, request), None
         if reduction.reason is None:

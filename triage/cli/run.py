@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from triage.cli.context import print_command_lines, select_families
+from triage.cli.context import select_families, show_command_lines
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import Compiling, DryRunOption, FreshOption, JUnitFormatOption, SeveralCases, ToolchainsOption, flag
 from triage.execution.results import RunResults, run_result
@@ -38,8 +38,7 @@ def run(
         selections = [(one.cases, one.refs(runner)) for one in select_families(cases, toolchain or ["installed"])]
         planned = [ProbeJob(case, ref) for cases, refs in selections for ref in refs for case in cases]
         if dry_run:
-            print_command_lines(runner, planned)
-            return Exit.OK
+            return show_command_lines(runner, planned)
         probes = {(probe.case.name, probe.revision.name): probe for probe in runner.probe_all(planned)}
     ordered = [probes[case.name, ref.revision.name] for cases, refs in selections for case in cases for ref in refs]
     result = RunResults([run_result(probe) for probe in ordered])
