@@ -104,6 +104,11 @@ def test_the_printed_script_of_a_ci_step_is_not_output() -> None:
     assert classes_in("##[group]Run ./it\n" + "x\n" * 400 + LEGALIZE) == ["legalization"]  # without its end
 
 
+def test_many_exceptions_whose_source_is_missing_are_counted() -> None:
+    (failure,) = scan_output(b"FAILED t.py::x - triton.compiler.errors.CompilationError: at 80:4:\n" * 2000)
+    assert (failure.failure_class, failure.count) == ("kernel-language", 2000)
+
+
 def test_long_lines_need_little_memory() -> None:
     line = b"m.mlir:6:8: note: see current operation: " + b'"arith.constant"() <{value = dense<0x3F80>}> ' * 200_000 + b"\n"
     stream = io.BytesIO((SHARED_3_3.encode() + line) * 4 + LEGALIZE.encode())

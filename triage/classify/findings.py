@@ -268,34 +268,24 @@ def silent_failure(rules: RuleSet, failed: FailingPass | None) -> Failure:
 
 def as_read(failure: Failure, rules: RuleSet, *, certain: bool = False) -> Failure | None:
     """Return a failure about an operation as it is written in the input, so that perhaps no pass caused it, in its class for
-    that. None for any other failure. certain: the message alone must show it.
+    that. certain: the message alone must show it.
     """
     rule, written = rules.by_name.get(failure.failure_class), failure.details.get("source_op")
     if rule is None or rule.as_read is None or written is None or failure.details.get("op") not in (None, written):
         return None
     message = str(failure.details.get("message", failure.headline))
-    if certain and not compiled(rule.as_read.certain).match(message):
-        return None
-    return _in_class(failure, rules.by_name[rule.as_read.name])
+    is_it = not certain or compiled(rule.as_read.certain).match(message)
+    return _in_class(failure, rules.by_name[rule.as_read.name]) if is_it else None
 
 
 def as_made(failure: Failure, rules: RuleSet) -> Failure | None:
-    """Return a failure whose message seems to be about the input, but that a verifier prints after a pass, in its class for
-    that. None for any other failure.
-    """
+    """Return a failure that seems to be about the input, but whose message verifiers print, too, in its class for that."""
     rule = rules.by_name.get(failure.failure_class)
-    if rule is None or rule.as_made is None or not compiled(rule.as_made.doubtful).search(failure.headline):
-        return None
-    return _in_class(failure, rules.by_name[rule.as_made.name])
+    is_it = rule and rule.as_made and compiled(rule.as_made.doubtful).search(failure.headline)
+    return _in_class(failure, rules.by_name[rule.as_made.name]) if rule and rule.as_made and is_it else None
 
 
 def _in_class(failure: Failure, rule: Rule) -> Failure:
-    return replace(
-        failure,
-        failure_class=rule.name,
-        family=rule.family,
-        signature=failure.signature.replace(failure.failure_class, rule.name, 1),
-        phase=rule.phase,
-        explanation=rule.explanation,
-        remedies=rule.remedies,
-    )
+    signature = failure.signature.replace(failure.failure_class, rule.name, 1)
+    about = replace(failure, failure_class=rule.name, family=rule.family, signature=signature, phase=rule.phase)
+    return replace(about, explanation=rule.explanation, remedies=rule.remedies)

@@ -104,12 +104,13 @@ class _Scanner:
         self._crash: Finding | None = None  # waits for its stack
         self._trace: _Traceback | None = None
         self._cause: Finding | None = None  # the exception that the next traceback was caused by
-        self._below = 0  # lines that may still hold the message of an exception whose own line has none
+        self._again: tuple[int, LogLine] | None = None  # a line that was read on to, and is to be read again
         self._script_until = 0  # last line of the script that a CI system prints before it runs it
 
     def scan(self) -> Findings:
-        for number, raw in self._lines:
-            self._line(number, clean(raw))
+        while following := self._again or self._next(0):
+            self._again = None
+            self._line(*following)
         self._open = self._open or self._cause
         self._settle()
         self._settle_crash()
@@ -118,8 +119,8 @@ class _Scanner:
     def _follow(self, lines: int) -> None:
         self._lines.follow = max(self._lines.follow, lines)
 
-    def _next(self) -> tuple[int, LogLine] | None:
-        self._follow(1)
+    def _next(self, wanted: int = 1) -> tuple[int, LogLine] | None:
+        self._follow(wanted)
         number, raw = next(self._lines, (0, b""))
         return (number, clean(raw)) if number else None
 
@@ -159,9 +160,7 @@ class _Scanner:
             number, line, parsed = following[0], LogLine(line.text + following[1].text, following[1].annotation), None
             finding = match_line(self._rules, line, None)
         if finding is None:
-            if self._below and self._open and not line.text.startswith(("File ", "Traceback ")):
-                self._read_below(number, line)
-            elif parsed and parsed.severity == "error" and parsed.certain:
+            if parsed and parsed.severity == "error" and parsed.certain:
                 rule = self._rules.by_name["build-error" if parsed.of_source else "unknown"]
                 self._begin(Finding(rule, parsed.message, number, parsed.location, {"message": parsed.message}))
             elif self._open and not (parsed and parsed.severity != "note"):
@@ -191,32 +190,39 @@ class _Scanner:
 
     def _begin(self, finding: Finding) -> None:
         self._settle()
-        self._below = 0
         self._open = finding
         if (match := _AT_SOURCE.match(finding.headline)) and finding.captures.get("message", "").startswith("at "):
             cause, self._cause = self._cause, None
             finding.headline = match["head"]
             finding.captures |= {"message": "", "reason": cause.failure().headline if cause else ""}
-            self._read_excerpt(finding)
+            self._read_reason(finding, excerpt=True)
         finding.read_name(finding.headline)
         if finding.reads_on:
             self._follow(1 if finding.rule.source_op and not finding.rule.context else _CONTEXT_LINES)
 
-    def _read_excerpt(self, finding: Finding) -> None:
-        """Read the source below an exception and the reason that follows it, after the line with the caret."""
-        is_reason = False
-        for _ in range(_EXCERPT_LINES):
+    def _read_reason(self, finding: Finding, *, excerpt: bool) -> None:
+        """Read the message below an exception, for an excerpt of source below the caret; it may tell the class, too."""
+        wanted = not excerpt
+        for _ in range(_EXCERPT_LINES if excerpt else _LINES_BELOW):
             following = self._next()
             if following is None:
                 return
             number, line = following
-            if _CHAINED.match(line.text) or _TRACEBACK.search(line.text) or line.text.startswith("FAILED "):
-                self._line(number, line)
+            is_other = _CHAINED.match(line.text) or _AT_SOURCE.match(line.text) or line.text.startswith(("File ", "Traceback "))
+            if is_other or (not excerpt and match_line(self._rules, line, diagnostic(line))):
+                self._again = following
                 return
-            if is_reason and line.text:
-                finding.captures["reason"] = line.text
-                return
-            is_reason = is_reason if not line.text else line.text == "^"
+            if wanted and (line.text if excerpt else line.text[:1].isalnum() or line.text[:1] in {"'", '"', "(", "<"}):
+                break
+            wanted = wanted or line.text == "^"
+        else:
+            return
+        if not excerpt:
+            kind = finding.captures.get("type", "Error")
+            matches = (match_exception(self._rules, f"{kind}: {prefix}{line.text}", ()) for prefix in ("", "error: "))
+            if found := next((match for match in matches if match and not match.rule.consequence), None):
+                self._open = finding = Finding(found.rule, finding.headline, number, captures=found.captures)
+        finding.captures["reason"] = line.text
 
     def _add_context(self, number: int, line: LogLine, *, note: bool) -> None:
         assert self._open
@@ -321,22 +327,7 @@ class _Scanner:
             self._cause = None
         self._begin(finding)
         if finding.rule.consequence and _ANNOUNCES.search(finding.headline):
-            self._below = _LINES_BELOW
-            self._follow(2)
-
-    def _read_below(self, number: int, line: LogLine) -> None:
-        """Take a line below an exception as its message, and classify the exception by it."""
-        self._below -= 1
-        self._follow(1)
-        opened, text = self._open, line.text
-        if opened is None or (not text[:1].isalnum() and text[:1] not in "'\"(<"):
-            return
-        self._below = 0
-        kind = opened.captures.get("type", "Error")
-        matches = (match_exception(self._rules, f"{kind}: {prefix}{text}", ()) for prefix in ("", "error: "))
-        if found := next((match for match in matches if match and not match.rule.consequence), None):
-            self._open = opened = Finding(found.rule, opened.headline, number, captures=found.captures)
-        opened.captures["reason"] = text
+            self._read_reason(finding, excerpt=False)
 
 
 def _source_op(line: LogLine, location: str) -> dict[str, str]:
