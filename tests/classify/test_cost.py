@@ -35,3 +35,16 @@ def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> Non
     assert failures[0].failure_class == "shared-memory-overflow"
     assert sum(failure.count for failure in failures) == 9002
     assert len(failures) < 600
+
+
+def test_200_mb_of_build_output_take_less_than_a_minute_of_cpu_time() -> None:
+    lines = (
+        "[12/9000] Building CXX object compiler/Codegen/CMakeFiles/obj.dir/File.cpp.o",
+        "/usr/bin/clang++ -DNDEBUG -I/w/third_party/mlir/include -Werror=date-time -Werror -Wall -std=c++17 -c /w/File.cpp -o x.o",
+        "/w/compiler/src/File.cpp:12:7: warning: unused variable 'error' [-Wunused-variable]",
+        "    %12 = arith.addf %a, %b : vector<4xf32>",
+    )
+    log = "\n".join(lines * 12_000).encode()
+    started = time.process_time()
+    assert classify_log(io.BytesIO(log), packaged_rules()) == ()
+    assert (time.process_time() - started) / len(log) * 200e6 < 60

@@ -62,7 +62,7 @@ class Finding:
     location: str | None = None
     captures: dict[str, str] = field(default_factory=dict)
     scope: MatchScope = MatchScope.ERROR
-    stack: Stack | None = None
+    stack: Stack = field(default_factory=Stack)
     failing_pass: FailingPass | None = None
     logged: bool = False
     """From the line of a log, which says less than an exception of the same class."""
@@ -97,10 +97,9 @@ class Finding:
             case "reason":
                 return normalised(value)
             case "frames":
-                return self.stack.place if self.stack else ""
+                return self.stack.place
             case "caller" if is_in_header(function):  # by the stack, else the failing pass
-                caller = self.stack.caller() if self.stack else ""
-                return caller or (f"in {self.failing_pass.name}" if self.failing_pass else "")
+                return self.stack.caller() or (f"in {self.failing_pass.name}" if self.failing_pass else "")
             case "function" if function:
                 return short_name(function)
             case "frame":
@@ -121,7 +120,7 @@ class Finding:
         details: dict[str, Detail] = {name: detail(value) for name, value in self.captures.items() if name != "signal"}
         if (name := signal_name(self.captures.get("signal", ""))) is not None:
             details["signal"] = name
-        if self.stack and self.stack.meaningful:
+        if self.stack.meaningful:
             details["frames"] = " < ".join(self.stack.meaningful)
         if dispatch := dispatch_kind(self.captures.get("function", "")):
             details["dispatch"] = dispatch
@@ -136,7 +135,7 @@ class Finding:
 
     def failure(self) -> Failure:
         """Convert to a failure."""
-        on_stack = self.stack.failing_pass if self.stack else None
+        on_stack = self.stack.failing_pass
         failed = self.failing_pass or (FailingPass(on_stack) if on_stack else None)
         return Failure(
             failure_class=self.rule.name,

@@ -176,7 +176,6 @@ class _Scanner:
         self._settle()
         self._settle_crash()
         finding.headline = stack_dump.assertion_headline(finding.captures) or finding.headline
-        finding.stack = stack_dump.Stack()
         self._crash = finding
         self._follow(2)
 
@@ -241,7 +240,7 @@ class _Scanner:
         finding, self._crash = self._crash, None
         if finding is None:
             return
-        stack = finding.stack or stack_dump.Stack()
+        stack = finding.stack
         if finding.rule.name == "segfault" and stack.symbols:
             finding.rule = next((rule for rule in self._rules if _frames_match(rule, stack)), finding.rule)
             place = stack.place
@@ -261,14 +260,14 @@ class _Scanner:
         crash = self._crash = self._crash or self._unnamed_crash(number)
         if running := stack_dump.RUNNING.match(text):
             crash.captures["running"] = running["name"]
-        if frame and crash.stack and not crash.stack.add(frame):
+        if frame and not crash.stack.add(frame):
             self._settle_crash()
             self._crash = self._unnamed_crash(number)
-            self._crash.stack.add(frame)  # type: ignore[union-attr]
+            self._crash.stack.add(frame)
         return True
 
     def _unnamed_crash(self, number: int) -> Finding:
-        return Finding(self._rules.by_name["segfault"], "", number, stack=stack_dump.Stack())
+        return Finding(self._rules.by_name["segfault"], "", number)
 
     def _in_traceback(self, number: int, line: LogLine) -> bool:
         """Return whether the line belongs to a Python traceback, and read it; rules match its last line."""

@@ -15,7 +15,7 @@ _MAX_SYMBOLS = 200
 
 _NUMBERED = re.compile(r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
 _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
-_MANGLED = re.compile(r"\S*\((?P<symbol>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z")
+_MANGLED = re.compile(r"\S*\((?P<mangled>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z")
 _MANGLED_NAME = re.compile(r"(\d{1,3})(?=\D)")
 AROUND_STACK = re.compile(
     r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|\*\*\* Check failure stack trace|"
@@ -54,18 +54,6 @@ def _is_common(symbol: str) -> bool:
 
 def _is_of_header(symbol: str) -> bool:
     return _names("header_frames").match(symbol) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One line of a stack."""
-
-    index: int | None
-    """From the innermost, where the line has a number."""
-    symbol: str
-    """The bare qualified name, empty when it has no symbol."""
-    in_system: bool = False
-    """It is in the C library, whose stripped functions get wrong names."""
 
 
 @dataclass(slots=True)
@@ -124,18 +112,19 @@ class Stack:
                 return match["mlir"] or match["old"] or match["new"]
         return None
 
-    def add(self, frame: Frame) -> bool:
+    def add(self, frame: re.Match[str]) -> bool:
         """Append a frame; False when it begins another stack."""
-        index = self.last + 1 if frame.index is None else frame.index
+        index = self.last + 1 if "mangled" in frame.groupdict() else int(frame["index"])
         if index <= self.last:
             return False
         self.last = index
-        if frame.in_system or frame.symbol in _STOPPING:  # the frames so far handled the signal
+        symbol = _demangled(frame["mangled"]) if "mangled" in frame.groupdict() else symbol_of(frame["rest"])
+        in_system = _SYSTEM.search(frame[0]) is not None  # whose stripped functions get wrong names
+        if in_system or symbol in _STOPPING:  # the frames so far handled the signal
             self.before_gap = None
-        named = frame.symbol and not (frame.in_system and frame.symbol not in _STOPPING and frame.symbol[0] != "_")
-        if named and len(self.symbols) < _MAX_SYMBOLS:
-            self.symbols.append(frame.symbol)
-        elif not frame.symbol and not frame.in_system and self.before_gap is None:
+        if symbol and not (in_system and symbol not in _STOPPING and symbol[0] != "_") and len(self.symbols) < _MAX_SYMBOLS:
+            self.symbols.append(symbol)
+        elif not symbol and not in_system and self.before_gap is None:
             self.before_gap = len(self.symbols)
         return True
 
@@ -145,14 +134,11 @@ def _short(symbol: str) -> str:
     return "::".join(symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:])
 
 
-def parse_frame(text: str) -> Frame | None:
+def parse_frame(text: str) -> re.Match[str] | None:
     """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`, or
     `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`.
     """
-    if mangled := _MANGLED.match(text):
-        return Frame(None, _demangled(mangled["symbol"]), bool(_SYSTEM.search(text)))
-    match = _NUMBERED.match(text) or _COLUMNS.match(text)
-    return Frame(int(match["index"]), symbol_of(match["rest"]), bool(_SYSTEM.search(text))) if match else None
+    return _NUMBERED.match(text) or _COLUMNS.match(text) or _MANGLED.match(text)
 
 
 def _demangled(symbol: str) -> str:
