@@ -52,9 +52,9 @@ _CUDA_TOOL = re.compile(  # `nvcc fatal   : `, `ptxas error   : `
 _LOGGER = re.compile(  # glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2026-01-02 03:04:05.6: F file.cc:10] `
     r"(?:(?P<severity>[IWEF])\d{4,8} [\d:.]{8,30} +\d+ |(?:: )?(?P<letter>[IWEF]) )[\w./+-]+:\d+\] (?P<message>.*)"
 )
-_SOURCE_CODE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|f90|ii?):\d+")
+_SOURCE_CODE = re.compile(r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs|ts|java|zig):\d+")
 _COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")  # where the compiler itself found the error
-_SHADER = "program_source:"  # how Metal's compiler names the source that it is given
+_BUILD_TOOLS = ("configure", "program_source")  # also how Metal's compiler names the source that it is given
 _SHOUTED_ERROR = re.compile(r"(?:\[(?:ERROR|FATAL|Error)\]|(?:Fatal |FATAL |Internal )?(?:Error|ERROR|FATAL):) (?P<message>.+)")
 _FILE_LOCATION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z")
 _IN_BRACKETS = re.compile(r"(?P<file>[^\s()]+)\((?P<line>\d+)(?:,(?P<column>\d+))?\) ?\Z")  # as MSVC and nvcc print it
@@ -247,7 +247,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     located = not prefix or location is not None or prefix.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
     program = bool(_PROGRAM.match(prefix)) and not _format("not_programs", r"(?:{})\Z", re.I).match(prefix)
     coded = match["code"] is not None
-    of_source = coded or bool(location and not of_mlir and _SOURCE_CODE.search(location)) or _SHADER in prefix
+    of_source = coded or bool(location and not of_mlir and _SOURCE_CODE.search(location)) or prefix.endswith(_BUILD_TOOLS)
     of_source = of_source or bool(_format("source_messages", "(?:{})").match(message))
     of_source = of_source and match["severity"] != "runtime error"  # a sanitizer prints it when the program runs
     return Diagnostic(severity, message[:HEADLINE], location, certain=located or program or coded, of_source=of_source)

@@ -18,7 +18,7 @@ _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest
 _MANGLED = re.compile(r"\S*\((?P<mangled>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z")
 _MANGLED_NAME = re.compile(r"(\d{1,3})(?=\D)")
 AROUND_STACK = re.compile(
-    r"Stack dump|PLEASE submit a bug report|Please report issues to https?://|\*\*\* Check failure stack trace|"
+    r"Stack dump|(?:PLEASE|Please) submit a bug report|Please report issues to https?://|\*\*\* Check failure stack trace|"
     r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|"
     r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)"  # a frame on Windows
 )
