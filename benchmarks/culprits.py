@@ -38,7 +38,7 @@ from tests.git_history.history import ENV
 from triage.bisect.belief import Belief, Floats, next_probes
 from triage.bisect.prior import Clues, feature_matrix, suspicion
 from triage.bisect.result import Side
-from triage.model.revision import ChangedFile, Commit
+from triage.model.revision import Commit
 from triage.toolchains.sources.project import find_project
 
 BUILD, DOWNLOAD = 1800.0, 60.0  # seconds
@@ -67,7 +67,7 @@ def read_cases(cases: Path, commits: Path) -> list[Known]:
     with gzip.open(commits, "rt", encoding="utf-8") as lines:
         for line in lines:
             one = json.loads(line)
-            files = tuple(ChangedFile(*changed) for changed in one["files"])
+            files = tuple(path for path, *_ in one["files"])
             by_sha[one["sha"]] = Commit(one["sha"], one["parent"], one["date"], one["subject"], files)
     known = []
     for line in cases.read_text(encoding="utf-8").splitlines():
@@ -99,7 +99,7 @@ def known_case(sha: str, span: Sequence[Commit], backend: str, text: str, *, not
 def merged(prior: Floats, case: Known) -> tuple[Floats, Known]:
     """Leave out the commits that cannot change the compiler, as a bisect does; their nightlies stand for the commit before."""
     changes = find_project("iree").can_change
-    kept = [row for row, commit in enumerate(case.commits) if not commit.files or any(changes(f.path) for f in commit.files)]
+    kept = [row for row, commit in enumerate(case.commits) if not commit.files or any(changes(path) for path in commit.files)]
     before = np.searchsorted(kept, [*case.nightlies, case.culprit], side="right") - 1
     nightlies = tuple(sorted({int(row) for row in before[:-1] if 0 <= row < len(kept) - 1}))
     chances = prior[kept] / prior[kept].sum()

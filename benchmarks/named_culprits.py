@@ -29,7 +29,7 @@ from git import Repo
 from benchmarks.culprits import Known, known_case, rank, search_known
 from triage.bisect.prior import suspicion
 from triage.bisect.suspects import same_changes
-from triage.model.revision import ChangedFile, Commit
+from triage.model.revision import Commit
 
 SINCE = "2021-06-01"
 SEED = 29
@@ -107,16 +107,12 @@ def read_line(clone: Path) -> Line:
     """Read the line and the files that each commit changes."""
     form = "--format=%x01%H%x00%P%x00%cI%x00%s%x00%b%x02"
     commits, bodies, pull = [], [], {}
-    for entry in Repo(clone).git.log("--first-parent", f"--since={SINCE}", "--numstat", form).split("\x01")[1:]:
+    for entry in Repo(clone).git.log("--first-parent", f"--since={SINCE}", "--name-only", form).split("\x01")[1:]:
         head, _, changes = entry.partition("\x02")
         sha, parents, date, subject, body = head.split("\0")
-        rows = [row.split("\t") for row in changes.split("\n") if row.count("\t") == 2]
-        files = tuple(
-            ChangedFile(path, *(int(n) if n != "-" else 0 for n in (added, removed))) for added, removed, path in rows
-        )
         if number := re.search(r"\(#(\d+)\)\s*$", subject):
             pull[number[1]] = len(commits)
-        commits.append(Commit(sha, parents.partition(" ")[0], date, subject, files))
+        commits.append(Commit(sha, parents.partition(" ")[0], date, subject, tuple(filter(None, changes.split("\n")))))
         bodies.append(body)
     return Line(commits, bodies, {commit.sha: index for index, commit in enumerate(commits)}, pull)
 
@@ -169,7 +165,7 @@ def cases(clone: Path, seen: set[str]) -> Iterator[tuple[Known, Known]]:
     marks = releases(clone, line)
 
     def in_source(row: int) -> bool:
-        return any(SOURCE.match(file.path) for file in line.commits[row].files)
+        return any(SOURCE.match(path) for path in line.commits[row].files)
 
     for index, fix in enumerate(line.commits):
         culprit = culprit_of(line, index)

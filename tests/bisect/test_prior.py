@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from triage.bisect.prior import FLOOR, Clues, commit_prior, explain
 from triage.bisect.suspects import same_changes
-from triage.model.revision import ChangedFile, Commit
+from triage.model.revision import Commit
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
-GPU = ChangedFile(f"{CODEGEN}/LLVMGPU/KernelConfig.cpp", 30, 8)
-COMMON = ChangedFile(f"{CODEGEN}/Common/GPU/GPUPadOperands.cpp", 30, 8)
-DOCS = ChangedFile("docs/website/docs/index.md", 10, 2)
-TEST = ChangedFile(f"{CODEGEN}/LLVMGPU/test/config.mlir", 10, 9)
+GPU = f"{CODEGEN}/LLVMGPU/KernelConfig.cpp"
+COMMON = f"{CODEGEN}/Common/GPU/GPUPadOperands.cpp"
+DOCS = "docs/website/docs/index.md"
+TEST = f"{CODEGEN}/LLVMGPU/test/config.mlir"
 
 NOTHING = Clues()
 
 
-def commit(subject: str, *files: ChangedFile) -> Commit:
+def commit(subject: str, *files: str) -> Commit:
     return Commit(blake2b(subject.encode(), digest_size=20).hexdigest(), None, "2025-01-01T00:00:00+00:00", subject, files)
 
 
@@ -45,20 +45,20 @@ def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
 
 def test_the_pass_after_which_compilers_differ_outweighs_passes_that_ran_with_one_only() -> None:
     folder = "compiler/src/iree/compiler"
-    collapse = ChangedFile(f"{folder}/DispatchCreation/CollapseDimensions.cpp", 30, 8)
+    collapse = f"{folder}/DispatchCreation/CollapseDimensions.cpp"
     commits = [
         commit("Collapse dynamic dims", collapse),
-        commit("Use buffer fat pointers where possible", ChangedFile(f"{folder}/Codegen/LLVMGPU/Passes.cpp", 30, 8)),
+        commit("Use buffer fat pointers where possible", f"{folder}/Codegen/LLVMGPU/Passes.cpp"),
         commit("Tune it", GPU),
     ]
-    clues = Clues(passes=("CollapseDimensionsPass",), files=(collapse.path,), pipeline=frozenset({commits[1].sha}))
+    clues = Clues(passes=("CollapseDimensionsPass",), files=(collapse,), pipeline=frozenset({commits[1].sha}))
     first, one_sided, other = commit_prior(commits, clues, "iree")
     assert first > one_sided > other
     assert "changes the pass that the failure or the IR points to" in explain(commits, clues, "iree")[0]
 
 
 def test_the_runtime_is_a_suspect_of_what_a_compiled_program_does() -> None:
-    commits = [commit("Change it", GPU), commit("Wait longer", ChangedFile("runtime/src/iree/hal/fence.c", 3, 1))]
+    commits = [commit("Change it", GPU), commit("Wait longer", "runtime/src/iree/hal/fence.c")]
     assert odds(commits)[1] < 0.4 < odds(commits, Clues(compiled=True))[1]
 
 
@@ -80,7 +80,7 @@ def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
 
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=6), st.text(max_size=60))
 def test_any_history_gets_a_prior_with_its_floor(subjects: list[tuple[str, str]], text: str) -> None:
-    commits = [commit(subject, ChangedFile(path, 3, 1)) for subject, path in subjects]
+    commits = [commit(subject, path) for subject, path in subjects]
     for project in (None, "iree", "triton", "llvm", "no such project"):
         prior = commit_prior(commits, Clues(text, "rocm", text, (text,), noticed=True), project)
         assert prior.sum() == pytest.approx(1)

@@ -192,7 +192,7 @@ def commit_range(
     """
     (old, old_ref), (new, new_ref) = ends
     span, fork = timeline.between(old, new), timeline.fork(old)
-    groups = _groups(timeline, range(fork.index, span.bad.index + 1), sources, project)
+    groups = _groups(timeline, range(fork.index, span.stop), sources, project)
     undone = [] if not fork.own else _groups(fork.line, fork.own, sources, project)[::-1]
     both = [*undone, *groups]
     links = timeline.links or links_of(project.repository)
@@ -255,7 +255,7 @@ def commit_change(commit: Commit, links: Links | None) -> Suspect:
         **asdict(commit.revision),
         pull_request=number,
         url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
-        files=tuple(changed.path for changed in commit.files),
+        files=commit.files,
     )
 
 
@@ -284,7 +284,7 @@ def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], proje
     commits = timeline.with_files(indices)
     roots = [0]
     for number, commit in enumerate(commits[1:], 1):
-        if not commit.files or any(project.can_change(file.path) for file in commit.files):
+        if not commit.files or any(project.can_change(path) for path in commit.files):
             roots.append(number)
     if len(roots) < 2:
         roots = list(range(len(commits)))

@@ -130,8 +130,8 @@ def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | Non
     """Return how much of each feature each commit has, shape (commits, features); 0 is nothing."""
     table = project_table(project)
     kind_of = cache(table.kind)
-    kinds = [{kind_of(file.path) for file in commit.files} for commit in commits]
-    sources = [[file.path.lower() for file in commit.files if kind_of(file.path) == "compiler"] for commit in commits]
+    kinds = [{kind_of(path) for path in commit.files} for commit in commits]
+    sources = [[path.lower() for path in commit.files if kind_of(path) == "compiler"] for commit in commits]
     subjects = [commit.subject.lower() for commit in commits]
     named = {letters(name) for name in (clues.failing_pass, *clues.passes) if name}
     own = {path.lower() for path in clues.files}
@@ -159,7 +159,7 @@ def _topics_of(
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the topics of a commit's subject, and those of the names of its files."""
     few = commit.files if len(commit.files) <= _MANY_FILES else ()
-    stems = (file.path.rsplit("/", 1)[-1].split(".")[0] for file in few if kind_of(file.path) != "other")
+    stems = (path.rsplit("/", 1)[-1].split(".")[0] for path in few if kind_of(path) != "other")
     return topics(_NUMBER.sub("", commit.subject), synonyms), topics(" ".join(stems), synonyms)
 
 

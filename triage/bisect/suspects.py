@@ -38,10 +38,10 @@ def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure |
     timeline = line_to(request.repository, new.commit)
     span, fork = timeline.between(old.commit, new.commit), timeline.fork(old.commit)
     branches = read_branches(timeline, [(good, old.commit), (bad, new.commit)])
-    present = {sha for index in span.indices for sha in same_change(timeline.commits[index].sha, branches)}
+    present = {sha for index in span for sha in same_change(timeline.commits[index].sha, branches)}
     lines = reversed(fork.own)
     undone = fork.line.with_files(i for i in lines if present.isdisjoint(same_change(fork.line.commits[i].sha, branches)))
-    commits = (*undone, *timeline.with_files(span.indices))
+    commits = (*undone, *timeline.with_files(span))
 
     backend, noticed, evidence = request.case.target.backend, not new.is_release, None
     clues = Clues.of(failure, backend, noticed=noticed)

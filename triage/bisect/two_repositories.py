@@ -112,10 +112,10 @@ class ModelHistory:
         """
         timeline = line_to(self.repository, self.ends[1])
         span = timeline.between(*self.ends)
-        places = range(span.good.index, span.bad.index + 1)
+        places = range(span.start - 1, span.stop)
         trees = self.trees([timeline.commits[index].sha for index in places])
         changed = [index for index, (old, new) in zip(places[1:], pairwise(trees), strict=True) if old != new]
-        commits = timeline.with_files([span.good.index, *changed])
+        commits = timeline.with_files([places[0], *changed])
         return BisectRange(
             tuple(
                 Candidate(

@@ -3,14 +3,12 @@
 from triage.git_history.branches import Branch, BranchCommit, main_refs, place_of, read_branches, same_change
 from triage.git_history.refs import Links, PinMove, pull_request, title
 from triage.git_history.repository import Repository, UnknownCommit
-from triage.git_history.timeline import CommitPosition, CommitRange, Fork, Timeline
+from triage.git_history.timeline import CommitPosition, Timeline
 
 __all__ = [
     "Branch",
     "BranchCommit",
     "CommitPosition",
-    "CommitRange",
-    "Fork",
     "Links",
     "PinMove",
     "Repository",

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from triage.git_history.refs import pull_request, title
-from triage.git_history.repository import LINE, MESSAGES, GitRefused, Repository, UnknownCommit, read_line
+from triage.git_history.repository import Repository
 from triage.git_history.timeline import Fork, Timeline, newest_at
 from triage.model.errors import BadInput
 from triage.model.revision import Commit, Revision
@@ -20,6 +20,7 @@ _MAIN_LINES = tuple(f"refs/{place}/{name}" for place in ("heads", "remotes/*") f
 _LATER = timedelta(days=60)  # a commit may reach a release branch before it reaches the main line
 _PICKED = re.compile(r"^\(cherry[ -]picked from commit ([0-9a-f]{7,64})\)", re.MULTILINE | re.IGNORECASE)
 _NAMES_ANOTHER = re.compile(r"cherry[- ]?pick|backport", re.IGNORECASE)
+_MESSAGES = ("log", "-z", "--no-walk=unsorted", "--stdin", "--encoding=UTF-8", "--format=%H%x00%aI%x00%B")
 _PULL = re.compile(r"(?:#|/pull/)(\d+)\b")
 
 
@@ -92,7 +93,7 @@ def read_branches(timeline: Timeline, ends: Iterable[tuple[str, str]]) -> tuple[
 
 def main_refs(repository: Repository) -> list[str]:
     """Return the names of the main line that a clone has, one for each commit. Some may be old copies of it."""
-    listed = repository.ask("for-each-ref", "--format=%(objectname) %(refname:lstrip=1)", *_MAIN_LINES).decode().split()
+    listed = repository.text("for-each-ref", "--format=%(objectname) %(refname:lstrip=1)", *_MAIN_LINES).split()
     return list(dict(zip(listed[::2], listed[1::2], strict=True)).values())
 
 
@@ -123,40 +124,24 @@ def _with_originals(own: Sequence[Commit], main: Timeline, later: Sequence[Commi
         date, text = messages[commit.sha]
         same = [other for other in alike[title(commit.subject)] if messages[other.sha][0] == date]
         pulls = dict.fromkeys(map(int, _PULL.findall(text))) if _NAMES_ANOTHER.search(text) else {}
-        ways = {
-            MatchedBy.LINE: _named(main, text),
-            MatchedBy.SUBJECT: same,
-            MatchedBy.PULL_REQUEST: [
-                numbers[number] for number in pulls if number in numbers and number != pull_request(commit.subject)
-            ],
-        }
-        way = next((way for way, originals in ways.items() if originals), None)
-        originals = tuple(original.revision for original in ways[way]) if way else ()
-        found.append(BranchCommit(**asdict(commit.revision), picked_from=originals, matched_by=way))
+        pulled = [numbers[number] for number in pulls if number in numbers and number != pull_request(commit.subject)]
+        ways = zip(MatchedBy, (_named(main, text), same, pulled), strict=True)
+        way, originals = next(((way, each) for way, each in ways if each), (None, []))
+        picked = tuple(original.revision for original in originals)
+        found.append(BranchCommit(**asdict(commit.revision), picked_from=picked, matched_by=way))
     return tuple(found)
 
 
 def _named(main: Timeline, text: str) -> list[Commit]:
-    """Return the original that a message names: of a pick of a pick the one on the main line."""
-    repository, shas = main.repository, []
+    """Return the commit of the main line that a message names, directly or as the original of another pick."""
     for name in _PICKED.findall(text):
-        try:
-            shas.append(repository.resolve(name))
-        except UnknownCommit:  # of another clone, or removed
-            shas.append(name)
-    for sha in shas:
-        with suppress(BadInput):
-            if (position := main.place(sha)).exact:
+        with suppress(BadInput):  # the clone may lack it
+            if (position := main.place(name)).exact:
                 return [main.commits[position.index]]
-    if not shas:
-        return []
-    try:
-        return read_line(repository.ask(*LINE, "--no-walk", shas[0], "--").decode("utf-8", "replace"))
-    except GitRefused:  # the clone lacks it
-        return [Commit(shas[0], None, "", "")]
+    return []
 
 
 def _messages(repository: Repository, shas: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return the author's date, and the subject and body, of some commits."""
-    fields = repository.ask(*MESSAGES, lines=shas).decode("utf-8", "replace").split("\0")
+    fields = repository.text(*_MESSAGES, lines=shas).split("\0")
     return {sha.strip(): (date, text) for sha, date, text in zip(fields[:-1:3], fields[1::3], fields[2::3], strict=False)}

@@ -72,13 +72,13 @@ class Checkout:
         git_dir = self.folder / ".git"
         if not (git_dir / "HEAD").is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
-            form = self.repository.ask("rev-parse", "--show-object-format").decode().strip()
+            form = self.repository.text("rev-parse", "--show-object-format").strip()
             self._git("init", "--quiet", f"--object-format={form}")
         theirs = self.repository.common_dir
         _write(git_dir / "objects" / "info" / "alternates", [str(theirs / "objects")])
         if (theirs / "shallow").is_file():
             (git_dir / "shallow").write_bytes((theirs / "shallow").read_bytes())
-        tags = self.repository.ask("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags").decode("utf-8", "replace")
+        tags = self.repository.text("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
         _write(git_dir / "packed-refs", tags.splitlines())
         settings = {"remote.origin.url": self._address}
         if self.repository.is_partial:
@@ -138,10 +138,10 @@ class Checkout:
     def _environment(self) -> dict[str, str | None]:
         """The user's settings of this repository that a fetch needs; git never asks for a password."""
         try:
-            listed = self.repository.ask("config", "--local", "--null", "--get-regexp", _SHARED_SETTINGS)
+            listed = self.repository.text("config", "--local", "--null", "--get-regexp", _SHARED_SETTINGS)
         except GitRefused:  # there is none
-            listed = b""
-        settings = [entry.partition("\n")[::2] for entry in listed.decode("utf-8", "replace").split("\0") if entry]
+            listed = ""
+        settings = [entry.partition("\n")[::2] for entry in listed.split("\0") if entry]
         env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
         env["GIT_CEILING_DIRECTORIES"] = str(self.folder.parent)  # without its .git folder, no other repository is changed
         if not {"GIT_SSH", "GIT_SSH_COMMAND"} & os.environ.keys() and "core.sshcommand" not in dict(settings):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from urllib.parse import urlsplit
 
-from triage.git_history.repository import POINTERS, Repository, read_blocks
+from triage.git_history.repository import Repository
 
 _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
 
@@ -17,7 +17,7 @@ def read_tags(repository: Repository) -> dict[str, str]:
     """Return the commits of all tags, annotated or not, by name in git's order."""
     form = "--format=%(objecttype) %(*objecttype) %(objectname) %(*objectname) %(refname:strip=2)"
     tags: dict[str, str] = {}
-    for line in repository.ask("for-each-ref", form, "refs/tags").decode("utf-8", "replace").splitlines():
+    for line in repository.text("for-each-ref", form, "refs/tags").splitlines():
         kind, peeled_kind, sha, peeled, name = line.split(" ", 4)
         if "commit" in (kind, peeled_kind):
             tags[name] = peeled or sha
@@ -55,9 +55,8 @@ class PinMove:
 
 def read_moves(repository: Repository, shas: Iterable[str], path: str) -> dict[str, PinMove]:
     """Return the changes of the pin at `path` by commit, without commits that do not change it."""
-    answer = repository.ask(*POINTERS, "--", f":(top,literal){path}", lines=list(shas)).decode("utf-8", "replace")
     moves = {}
-    for sha, words in read_blocks(answer):
+    for sha, words in repository.changes(list(shas), "--raw", f":(top,literal){path}"):
         for change, changed in zip(words[::2], words[1::2], strict=True):
             if changed == path:
                 modes, objects = change.removeprefix(":").split(" ")[:2], change.split(" ")[2:4]
@@ -72,7 +71,7 @@ def _pinned(repository: Repository, mode: str, pointed: str) -> str | None:
         return None
     if mode == _GITLINK:
         return pointed
-    words = repository.ask("cat-file", "blob", pointed).decode("utf-8", "replace").split()
+    words = repository.text("cat-file", "blob", pointed).split()
     return words[0] if words else None
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.revision import ChangedFile, Commit
 
 _SHA = re.compile(r"[0-9a-f]{4,64}")
 
@@ -57,23 +56,42 @@ class Repository:
 
     def ask(self, *words: str, lines: Sequence[str] = ()) -> bytes:
         """Return the output of `git WORDS` with `lines` as its standard input. GitRefused when it fails."""
-        from git.exc import GitCommandNotFound
+        from git.exc import GitCommandError, GitCommandNotFound
 
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
         with TemporaryFile() as source:
             source.write("".join(f"{line}\n" for line in lines).encode())
             source.seek(0)
             try:
-                running = self._repo.git.execute(command, istream=source, as_process=True)
+                answer = self._repo.git.execute(command, istream=source, stdout_as_string=False, strip_newline_in_stdout=False)
             except GitCommandNotFound as error:
                 raise EnvironmentFailure("there is no git program on the PATH") from error
-            assert running.proc  # killed when `running` goes
-            answer, message = running.proc.communicate()
-        if running.proc.returncode != 0:
-            reason = " ".join(message.decode("utf-8", "replace").split())[:400] or "git gave no reason"
-            raise GitRefused(f"git {words[0]} failed in {self.path}: {reason}")
+            except GitCommandError as error:
+                reason = " ".join(error.stderr.split())[:400] or "git gave no reason"
+                raise GitRefused(f"git {words[0]} failed in {self.path}: {reason}") from error
         assert isinstance(answer, bytes)
         return answer
+
+    def text(self, *words: str, lines: Sequence[str] = ()) -> str:
+        """Return the output of `git WORDS` as text."""
+        return self.ask(*words, lines=lines).decode("utf-8", "replace")
+
+    def changes(self, shas: Sequence[str], how: str, *paths: str) -> Iterator[tuple[str, list[str]]]:
+        """Yield commits with the words that `git log` prints about the files that they changed against their first parent.
+
+        Args:
+            shas: The commits.
+            how: The option of git log, such as `--numstat`.
+            paths: Leave out other files.
+        """
+        block: list[str] = []
+        # An empty word begins a commit: a file may have a name like a sha, but never an empty name.
+        for word in (*self.text(*_CHANGES, how, "--", *paths, lines=shas).split("\0"), ""):
+            if word:
+                block.append(word.removeprefix("\n"))  # the line break stands before a commit's first change
+            elif block:
+                yield block[0], block[1:]
+                block = []
 
     def resolve(self, name: str) -> str:
         """Return the full sha of the commit that a sha, branch or tag names. UnknownCommit when there is none."""
@@ -87,7 +105,7 @@ class Repository:
             if not self.ask("rev-list", "--max-count=1", "--all"):
                 raise BadInput(f"the repository {self.path} has no commits yet") from error
             kinds = ("refs/heads", "refs/tags", "refs/remotes")
-            names = self.ask("for-each-ref", "--format=%(refname:lstrip=2)", *kinds).decode("utf-8", "replace").splitlines()
+            names = self.text("for-each-ref", "--format=%(refname:lstrip=2)", *kinds).splitlines()
             near = [] if _SHA.fullmatch(name) else get_close_matches(name, names, n=1, cutoff=0.6)
             hint = f"; did you mean {near[0]}?" if near else f": {self.fetch_advice}"
             raise UnknownCommit(f"there is no branch, tag or commit {name!r} in {self.path}{hint}") from error
@@ -95,7 +113,7 @@ class Repository:
     @property
     def fetch_advice(self) -> str:
         """The command that may fetch a missing commit."""
-        if self.is_shallow:
+        if (self.common_dir / "shallow").exists():
             return "this is a shallow clone; complete it with `git fetch --unshallow --tags`"
         return "fetch newer commits with `git fetch --tags`"
 
@@ -104,11 +122,6 @@ class Repository:
         """The folder of the checked-out files, unless the repository is bare."""
         folder = self._repo.working_tree_dir
         return Path(folder).resolve() if folder else None
-
-    @cached_property
-    def is_shallow(self) -> bool:
-        """Whether the clone has only the newest part of the history."""
-        return (self.common_dir / "shallow").exists()
 
     @cached_property
     def is_partial(self) -> bool:
@@ -122,69 +135,13 @@ class Repository:
     @cached_property
     def remote(self) -> str | None:
         """The address of `origin`, else of the first remote, rewritten by the user's settings."""
-        names = self.ask("remote").decode("utf-8", "replace").split()
-        if not names:
-            return None
-        return self.ask("remote", "get-url", "origin" if "origin" in names else names[0]).decode("utf-8", "replace").strip()
+        remotes = sorted(self._repo.remotes, key=lambda remote: remote.name != "origin")
+        return next(remotes[0].urls) if remotes else None
 
 
-LINE = ("log", "-z", "--reverse", "--first-parent", "--encoding=UTF-8", "--format=%H%x00%P%x00%cI%x00%s")
-_FIELDS = 4
-
-# Compare merges with their first parent too, and ignore settings of renames, submodules and external programs.
+# Compare merges with their first parent too, and ignore settings of renames, submodules and external programs. A renamed file
+# is one removed and one added, because both folders show what a commit is about.
 _CHANGES = (
-    "--first-parent",
-    "-m",
-    "--no-renames",
-    "--ignore-submodules=none",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-relative",
-    "-O/dev/null",
+    *("log", "-z", "--no-walk=unsorted", "--stdin", "--format=%x00%H", "--first-parent", "-m", "--no-renames", "--no-abbrev"),
+    *("--ignore-submodules=none", "--no-ext-diff", "--no-textconv", "--no-relative", "-O/dev/null"),
 )
-_THESE = ("log", "-z", "--no-walk=unsorted", "--stdin", "--format=%x00%H")
-SIZES = (*_THESE, *_CHANGES, "--numstat")
-NAMES = (*_THESE, *_CHANGES, "--name-only")
-POINTERS = (*_THESE, *_CHANGES, "--no-abbrev", "--raw")
-MESSAGES = ("log", "-z", "--no-walk=unsorted", "--stdin", "--encoding=UTF-8", "--format=%H%x00%aI%x00%B")
-
-
-def read_line(text: str) -> list[Commit]:
-    """Return the commits in the output of LINE, in its order. ValueError when it is incomplete."""
-    fields = text.split("\0")
-    if len(fields) % _FIELDS != 1 or fields[-1]:
-        raise ValueError("the log ends within a commit")
-    shas, parents, dates, subjects = (fields[first:-1:_FIELDS] for first in range(_FIELDS))
-    return [
-        Commit(sha, parent.partition(" ")[0] or None, date, subject)
-        for sha, parent, date, subject in zip(shas, parents, dates, subjects, strict=True)
-    ]
-
-
-def read_sizes(text: str) -> dict[str, tuple[ChangedFile, ...]]:
-    """Return the changed files by commit in the output of SIZES.
-
-    A renamed file is one removed and one added, because both folders show what a commit is about.
-    """
-    sizes: dict[str, tuple[ChangedFile, ...]] = {}
-    for sha, entries in read_blocks(text):
-        rows = (entry.split("\t", 2) for entry in entries)
-        # The sizes of a binary file are written as `-`.
-        sizes[sha] = tuple(
-            ChangedFile(path, int(added.strip("-") or 0), int(removed.strip("-") or 0)) for added, removed, path in rows
-        )
-    return sizes
-
-
-def read_blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each commit's sha and the words that follow it in the output of SIZES, NAMES or POINTERS.
-
-    An empty word begins a commit: a file may have a name like a sha, but never an empty name.
-    """
-    block: list[str] = []
-    for word in (*text.split("\0"), ""):
-        if word:
-            block.append(word.removeprefix("\n"))  # the line break stands before a commit's first change
-        elif block:
-            yield block[0], block[1:]
-            block = []

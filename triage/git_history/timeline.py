@@ -10,9 +10,11 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.git_history.refs import Links, links_of, read_tags
-from triage.git_history.repository import LINE, NAMES, SIZES, Repository, read_blocks, read_line, read_sizes
+from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
-from triage.model.revision import ChangedFile, Commit
+from triage.model.revision import Commit
+
+_LINE = ("log", "-z", "--reverse", "--first-parent", "--encoding=UTF-8", "--format=%H%x00%P%x00%cI%x00%s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +26,6 @@ class CommitPosition:
     sha: str
     exact: bool = True
     """Whether the commit itself is on the timeline."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRange:
-    """The commits after `good`, up to and including `bad`."""
-
-    good: CommitPosition
-    bad: CommitPosition
-
-    @property
-    def indices(self) -> range:
-        """The positions of the suspects, oldest first: good excluded, bad included."""
-        return range(self.good.index + 1, self.bad.index + 1)
-
-    def __len__(self) -> int:
-        return len(self.indices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +54,14 @@ class Timeline:
         self.repository = repository if isinstance(repository, Repository) else Repository(repository)
         self.ref = ref
         self.head = self.repository.resolve(ref)
-        listed = self.repository.ask(*LINE, self.head, "--").decode("utf-8", "replace")
+        fields = self.repository.text(*_LINE, self.head, "--").split("\0")
         #: Oldest first, without their files.
-        self.commits: Sequence[Commit] = tuple(read_line(listed))
+        self.commits: Sequence[Commit] = tuple(
+            Commit(sha, parents.partition(" ")[0] or None, date, subject)
+            for sha, parents, date, subject in zip(*(fields[first:-1:4] for first in range(4)), strict=True)
+        )
         self._at = {commit.sha: index for index, commit in enumerate(self.commits)}
-        self._files: dict[str, tuple[ChangedFile, ...]] = {}
+        self._files: dict[str, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.commits)
@@ -110,25 +99,24 @@ class Timeline:
             raise BadInput(f"{name} has no first-parent history in common with {self.ref}; {advice}")
         return Fork(self, self._at[line.commits[last].sha], line, range(last + 1, len(line)))
 
-    def between(self, good: str, bad: str) -> CommitRange:
-        """Return the commits between two: good excluded, bad included.
+    def between(self, good: str, bad: str) -> range:
+        """Return the positions of the commits between two: good excluded, bad included.
 
         A commit of a branch gets the position where its branch starts. BadInput when good is not older than bad; otherwise the
         errors of `place`.
         """
-        span = CommitRange(self.place(good), self.place(bad))
-        if span.indices:
-            return span
-        old, new = (f"{name} ({self._brief(end)})" for name, end in ((good, span.good), (bad, span.bad)))
-        if span.good.index > span.bad.index:
+        old, new = self.place(good), self.place(bad)
+        if old.index < new.index:
+            return range(old.index + 1, new.index + 1)
+        if old.index > new.index:
             raise BadInput(
-                f"the good commit {old} is newer than the bad commit {new}: "
+                f"the good commit {good} ({self._brief(old)}) is newer than the bad commit {bad} ({self._brief(new)}): "
                 "exchange them, or search for the fix with --find fix"
             )
-        if span.good.exact and span.bad.exact:
-            raise BadInput(f"{good} and {bad} are the same commit: {self._brief(span.good)}")
+        if old.exact and new.exact:
+            raise BadInput(f"{good} and {bad} are the same commit: {self._brief(old)}")
         raise BadInput(
-            f"between {good} and {bad} there are only commits of a branch, which starts at {self._brief(span.good)} of the "
+            f"between {good} and {bad} there are only commits of a branch, which starts at {self._brief(old)} of the "
             f"first-parent history of {self.ref}"
         )
 
@@ -137,17 +125,11 @@ class Timeline:
         return f"{commit.sha[:10]} of {commit.date[:10]}"
 
     def with_files(self, indices: Iterable[int]) -> tuple[Commit, ...]:
-        """Return these commits with the files they changed against their first parent, with one call of git for all of them.
-
-        In a clone without file contents the sizes are 0, because computing them would fetch each file.
-        """
+        """Return these commits with the files they changed against their first parent, with one call of git for all of them."""
         wanted = [self.commits[index] for index in indices]
         missing = [commit.sha for commit in wanted if commit.sha not in self._files]
-        if missing and self.repository.is_partial:
-            blocks = read_blocks(self.repository.ask(*NAMES, lines=missing).decode("utf-8", "replace"))
-            self._files |= {sha: tuple(ChangedFile(path, 0, 0) for path in paths) for sha, paths in blocks}
-        elif missing:
-            self._files |= read_sizes(self.repository.ask(*SIZES, lines=missing).decode("utf-8", "replace"))
+        if missing:
+            self._files |= {sha: tuple(paths) for sha, paths in self.repository.changes(missing, "--name-only")}
         return tuple(replace(commit, files=self._files.get(commit.sha, ())) for commit in wanted)
 
     @cached_property

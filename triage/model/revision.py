@@ -43,15 +43,6 @@ class Toolchain:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedFile:
-    """A path that a commit changed against its first parent."""
-
-    path: str
-    added: int  # lines; 0 for a binary file
-    removed: int  # likewise
-
-
-@dataclass(frozen=True, slots=True)
 class Commit:
     """A commit of a first-parent line."""
 
@@ -59,7 +50,7 @@ class Commit:
     parent: str | None  # the first parent's sha; the root has none
     date: str  # the committer's, ISO 8601 with its offset
     subject: str
-    files: tuple[ChangedFile, ...] = ()  # changes against the first parent: what a merge brought to the line
+    files: tuple[str, ...] = ()  # changed against the first parent: what a merge brought to the line
 
     @property
     def revision(self) -> Revision:
