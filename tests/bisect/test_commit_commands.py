@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,8 @@ def test_a_person_leads_and_resumes(
     monkeypatch.setenv("SMALL_REPO", str(small.path))
     asked = words(small, recipe, command, "--jobs", "1", "--interactive", first=100, last=199)
     done = triage(*asked, input=f"\ngood {small.shas[101]}\nlog\ngood nothing\nquit\n")
-    assert done.returncode == 130, done.stderr
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout)["command"].endswith("--resume")
     assert f"good  {small.shas[101][:10]}  person" in done.stderr
     assert "'nothing' is not one of the 100 candidates" in done.stderr
     first = counted(calls)

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.letters import LetterRange, LetterRunner, case_named, letter_range, plain_range
+from triage.bisect.belief import confirmations
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.search import BisectRequest, BisectSearch, confirmations, run_search
+from triage.bisect.search import BisectRequest, BisectSearch, run_search
 
 PRICES = (0.0, 5.0, 60.0, 1800.0)
 

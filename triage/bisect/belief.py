@@ -1,4 +1,6 @@
-"""The probability of each candidate to be the first one of the new state, and which to probe next. Pure values, no I/O.
+"""The probability of each candidate to be the first one of the new state, what proves it, and which to probe next.
+
+Pure values, no I/O.
 
 Candidates are numbered 0 .. N-1, oldest first. Candidate 0 is known to be in the old state and N-1 in the new one, so one of
 1 .. N-1 is the first new one. A candidate whose probability is not 0 is a suspect. A probe at `i` separates the suspects up
@@ -8,7 +10,7 @@ to `i` from those after it. A candidate that could not be tested stays a suspect
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -23,8 +25,15 @@ Floats = NDArray[np.float64]
 WRONG = 0.08  # one probe in twelve may be wrong
 WRONG_KNOWN = 20.0  # how many probes this knowledge is worth: the evidence itself changes it
 
+_FLAKY = 0.2  # rate of wrong probes that is assumed at least in both states, once probes have disagreed
+_HIGHEST_RATES = 0.9  # of both states together; with more, no number of probes tells them apart
+_END_PROBES = 8  # of the failing end at least, to know how often it passes, once probes have disagreed
+_TESTED_PAIRS = 5  # pairs that a search with flaky probes may try to confirm; each must rarely be a wrong one
+_MOST_CONFIRMATIONS = 5
+
 _SWEEPS = 4  # how often each probe of a batch is moved to where it helps most
 _WORTH_MOVING = 1.001  # factor that its information must grow by to be moved
+_WORTH_REPEATING = 0.1  # share of the information of the best probe, once probes have disagreed
 _UNTESTABLE = 0.05  # share of candidates that cannot be tested, before any probe
 _LEAST_SECONDS = 1e-9  # avoids a division by 0
 
@@ -48,10 +57,8 @@ class Belief:
     """Candidates that cannot be probed."""
     evidence: tuple[tuple[int, Side | None], ...] = ()
     """The side that each probe showed; None if it could not be tested."""
-    doubtful: bool = False
-    """Probes may be wrong. Otherwise a candidate that shows both sides counts for nothing, and of several changes from old to
-    new the one nearest to the new end is searched, because it led to the new state.
-    """
+    foreign: frozenset[int] = frozenset()
+    """Candidates whose first result is that of a person or of a machine that is not trusted: it guides and proves nothing."""
 
     @classmethod
     def from_weights(cls, weights: ArrayLike, closed: Collection[int] = ()) -> Belief:
@@ -71,31 +78,50 @@ class Belief:
     def size(self) -> int:
         return len(self.prior)
 
-    def observe(self, *evidence: tuple[int, Side | None]) -> Belief:
+    def observe(self, *evidence: tuple[int, Side | None], trusted: bool = True) -> Belief:
         """Add probes: a candidate and the side that it showed."""
-        return replace(self, evidence=self.evidence + evidence)
+        foreign = self.foreign if trusted else self.foreign | {index for index, _ in evidence if index not in self.shown}
+        return replace(self, evidence=self.evidence + evidence, foreign=foreign)
+
+    @cached_property
+    def shown(self) -> dict[int, tuple[int, int, int]]:
+        """How often each probed candidate was on the old side, on the new side, and could not be tested."""
+        shown: dict[int, tuple[int, int, int]] = {}
+        for index, side in sorted(self.evidence, key=lambda each: each[0]):
+            old, new, skipped = shown.get(index, (0, 0, 0))
+            shown[index] = (old + (side is Side.OLD), new + (side is Side.NEW), skipped + (side is None))
+        return shown
+
+    @cached_property
+    def doubtful(self) -> bool:
+        """Whether a candidate has shown both sides, so that any probe may be wrong.
+
+        Until then every probe is trusted; of several changes from old to new the one nearest to the new end is searched,
+        because it led to the new state.
+        """
+        return any(old and new for old, new, _ in self.shown.values())
+
+    @property
+    def is_inverted(self) -> bool:
+        """Whether a candidate on the new side is older than one on the old side: a wrong probe, or a second change."""
+        oldest_new = min((index for index, (_, new, _) in self.shown.items() if new), default=self.size)
+        return any(old and index > oldest_new for index, (old, _, _) in self.shown.items())
 
     @cached_property
     def counts(self) -> dict[int, tuple[int, int]]:
         """(old, new) results of the inner candidates that have any; the ends are known."""
-        counts: dict[int, tuple[int, int]] = {}
-        for index, side in self.evidence:
-            if side is not None and 0 < index < self.size - 1:
-                old, new = counts.get(index, (0, 0))
-                counts[index] = (old + (side is Side.OLD), new + (side is Side.NEW))
-        return dict(sorted(counts.items()))
+        inner = {index: each[:2] for index, each in self.shown.items() if 0 < index < self.size - 1}
+        return {index: results for index, results in inner.items() if any(results)}
 
     @cached_property
     def skipped(self) -> list[int]:
         """Candidates that were probed and never had a result."""
-        tested = {index for index, side in self.evidence if side is not None}
-        return sorted({index for index, side in self.evidence if side is None} - tested)
+        return [index for index, (old, new, _) in self.shown.items() if not (old or new)]
 
     @cached_property
     def shut(self) -> list[int]:
         """Candidates that no probe can give a side."""
-        contradictory = [] if self.doubtful else [index for index, (old, new) in self.counts.items() if old and new]
-        return [*self.closed, *self.skipped, *contradictory]
+        return [*self.closed, *self.skipped]
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
@@ -163,7 +189,7 @@ class Belief:
         return SuspectBlock(first, last, float(chances[best]))
 
     def is_resolved(self, confidence: float = CONFIDENCE) -> bool:
-        """Whether one block is likely enough, the candidate before it was seen in the old state, and its last in the new one.
+        """Return whether the leading block is likely enough, between a candidate seen in the old state and one in the new.
 
         A prior alone never resolves anything. A block of one suspect is the culprit; more cannot be separated.
         """
@@ -171,6 +197,108 @@ class Belief:
         if block.probability < confidence - 1e-12:
             return False
         return seen.get(block.first - 1, (0, 0))[0] > 0 and seen.get(block.last, (0, 0))[1] > 0
+
+    # Confirm
+
+    @property
+    def pair(self) -> tuple[tuple[int, Side], tuple[int, Side]]:
+        """The two candidates around the leading suspects, each with the side that it must be on."""
+        return (self.leading.first - 1, Side.OLD), (self.leading.last, Side.NEW)
+
+    def is_confirmed(self, confidence: float = CONFIDENCE) -> bool:
+        """Return whether both candidates of the pair were probed again and proved to be on their sides."""
+        return self.is_resolved(confidence) and all(self.lacking(*each, confidence) <= 0 for each in self.pair)
+
+    def lacking(self, index: int, side: Side, confidence: float) -> int:
+        """Return how many more probes must show a side until a candidate is proved to be on it; at most 0 if it is.
+
+        While no probe contradicts another, it must be on its side once more than it is confirmed. Otherwise its results must be
+        so much likelier on that side that chance confirms a wrong pair less often than the confidence allows. Where the
+        failure comes and goes after the change, many passes are needed before a candidate counts as old.
+        """
+        old, new, skipped = self.shown.get(index, (0, 0, 0))
+        right, wrong = (old, new + skipped) if side is Side.OLD else (new, old + skipped)
+        right -= index in self.foreign
+        if not (self.doubtful or self.is_inverted):
+            return 1 + confirmations(confidence) + wrong - right
+        # What the pair itself shows counts too: were it right, its candidates would err as often as the ends.
+        (before, _), (after, _) = self.pair
+        false = min(max(self._rate(0, Side.OLD), self._rate(before, Side.OLD)), 0.5)
+        missed = min(max(self._rate(self.size - 1, Side.NEW), self._rate(after, Side.NEW)), 0.98 - false)
+        own, other = (false, missed) if side is Side.OLD else (missed, false)
+        gain, loss = math.log((1 - own) / other), math.log((1 - other) / own)
+        return math.ceil((_log_odds_needed(confidence) - right * gain + wrong * loss) / gain - 1e-9)
+
+    def repeats(self, confidence: float) -> int:
+        """Return how often each of a pair is probed again while no candidate contradicts itself."""
+        if not self.is_inverted:
+            return confirmations(confidence)
+        return math.ceil(_log_odds_needed(confidence) / math.log((1 - _FLAKY) / _FLAKY)) - 1
+
+    def too_flaky(self, failing: int) -> int | None:
+        """Return the end whose probes differ so often that the two states cannot be told apart. failing: the end that fails."""
+        if not self.doubtful or sum(self.shown.get(failing, ())) < _END_PROBES:
+            return None
+        false, missed = self._rate(0, Side.OLD), self._rate(self.size - 1, Side.NEW)
+        if missed + false <= _HIGHEST_RATES:
+            return None
+        return self.size - 1 if missed > false else 0
+
+    def _rate(self, index: int, side: Side) -> float:
+        """Return the rate of wrong probes that those of a candidate on a side leave possible, by one standard error."""
+        old, new, _ = self.shown.get(index, (0, 0, 0))
+        wrong = new if side is Side.OLD else old
+        rate = (wrong + 1) / (old + new + 2)
+        return max(_FLAKY, rate + math.sqrt(rate * (1 - rate) / (old + new + 3))) if wrong else _FLAKY
+
+
+def confirmations(confidence: float) -> int:
+    """Return how often a pair is probed again while every probe is trusted, for a culprit of this confidence.
+
+    Assume that one probe in five is wrong. About every second search then meets a wrong probe, and each confirmation repeats it
+    one time in five.
+    """
+    allowed = 2 * (1 - confidence)
+    if allowed <= 0:
+        return _MOST_CONFIRMATIONS
+    return min(_MOST_CONFIRMATIONS, max(1, math.ceil(math.log(allowed) / math.log(_FLAKY) - 1e-9)))
+
+
+def _log_odds_needed(confidence: float) -> float:
+    """Return the log odds for a side at which chance confirms a wrong pair less often than the confidence allows."""
+    return -math.log(max(1 - confidence, 1e-6) / (2 * _TESTED_PAIRS))
+
+
+def next_round(
+    belief: Belief, seconds: ArrayLike, jobs: int, failing: int, confidence: float = CONFIDENCE
+) -> Mapping[int, int]:
+    """Choose which candidates to probe next, and how often each; none if the answer is final or no probe can help.
+
+    First the suspects are separated. Then the pair around the leading ones is probed again, together with the failing end: a
+    failure that comes and goes since the culprit shows both sides there. Once probes contradict each other, that end shows how
+    often they are wrong, and both candidates are probed until their sides are proved; one that rather shows the other side
+    sends the search elsewhere.
+
+    Args:
+        belief: The suspects and their probabilities.
+        seconds: Shape (N,), the cost of a probe.
+        jobs: Probes that run at the same time.
+        failing: The end with the failure.
+        confidence: Of the answer.
+    """
+    at_end, pair = sum(belief.shown.get(failing, ())), [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
+    if belief.doubtful and (more := max(_END_PROBES, *pair) - at_end) > 0:
+        return {failing: more}
+    if not belief.is_resolved(confidence):
+        return dict.fromkeys(next_probes(belief, seconds, jobs), 1)
+    lacking = {index: count for index, side in belief.pair if (count := belief.lacking(index, side, confidence)) > 0}
+    if belief.doubtful:
+        return dict.fromkeys(lacking, 1)
+    repeats = belief.repeats(confidence)
+    if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in lacking):  # not testable any more
+        return {}
+    more = max(lacking.get(failing, 0), 2 * repeats + 1 - at_end)
+    return lacking | ({failing: more} if more > 0 else {})
 
 
 def _log_chance(wrong: int, right: int) -> float:
@@ -219,6 +347,9 @@ def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int,
                 chosen[number] = best
         if chosen == before:
             break
+    if belief.doubtful:  # a probe again of what is all but certain
+        alone = _added_information(below, [])
+        chosen = [cut for cut in chosen if alone[cut] >= _WORTH_REPEATING * alone[chosen].max()]
     return tuple(sorted(int(indices[cut]) for cut in chosen))
 
 

@@ -19,7 +19,7 @@ from triage.git_history import Branch, Links, Timeline, place_of, pull_request, 
 from triage.git_history.refs import links_of, read_moves
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.outcome import Untestable
+from triage.model.outcome import Outcome, Untestable
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.base import Build, Source
@@ -30,11 +30,12 @@ _NO_COMPILER = "no source has a compiler of this commit (--build builds it from 
 _DOWNLOAD_SECONDS = 10.0  # for a release that is not installed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Candidate:
-    """A revision that a search may probe."""
+    """A revision that a search may probe, and what probes of it showed."""
 
     revision: Revision
+    """Replaced by what its toolchain reports."""
     ref: ToolchainRef
     """Its toolchain, not yet obtained."""
     seconds: float = 0.0
@@ -49,6 +50,9 @@ class Candidate:
     """The commits that it stands for: its own, and those after it that cannot change what the compiler does."""
     case_of: Callable[[], Case | Untestable] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    is_foreign: bool = False
+    """It was first probed by a machine that is not trusted."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ class BisectRange:
     def closed(self) -> list[int]:
         """The candidates that cannot be probed."""
         return [index for index, candidate in enumerate(self.candidates) if candidate.untestable is not None]
+
+    def change(self, index: int) -> Suspect:
+        """Return what may have brought the change if it is between the candidate before this one and this one."""
+        return self.candidates[index].change or Suspect.of(self.candidates[index].revision)
 
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
@@ -94,14 +102,6 @@ def release_range(registry: ToolchainRegistry, refs: Iterable[ToolchainRef]) -> 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCost:
-    """About what a search over commits takes, without the compiles of the case."""
-
-    probes: int
-    text: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class CommitCandidates(BisectRange):
     """The commits of a span with its old end.
@@ -115,7 +115,10 @@ class CommitCandidates(BisectRange):
     project: Project
     commits: tuple[Commit, ...]
     """The change of each candidate, with its files; of the first one too, which is ignored."""
-    cost: SearchCost
+    most_builds: int
+    """Compilers to download or build, at most."""
+    cost: str
+    """About what a search takes, without the compiles of the case."""
 
     def part(self, first: int, last: int) -> Self:
         return replace(super().part(first, last), commits=self.commits[first : last + 1])
@@ -216,36 +219,33 @@ def commit_range(
             )
         )
         commits.append(changed)
-    searched = {commit.sha for group in both for commit in group.commits}
-    left_out = [
-        UntestableRevision(build.revision, f"{commit[:_SHORT_SHA]} is on a branch that is not searched")
-        for build in (build for group in both for build in group.branched)
-        if (commit := build.revision.commit) and commit not in searched
-    ]
+    steps, cost = _cost([group.builds[0] for group in both[1:-1] if group.builds], len(both) - 1)
     return CommitCandidates(
         tuple(candidates),
-        tuple(left_out),
-        brought,
+        brought=brought,
         timeline=timeline,
         project=project,
         commits=tuple(commits),
-        cost=_cost([group.builds[0] for group in both[1:-1] if group.builds], len(both) - 1),
+        most_builds=steps,
+        cost=cost,
     )
 
 
-def _cost(cheapest: Sequence[Build], commits: int) -> SearchCost:
-    """Return about what a search takes: first the compilers that are downloaded, then the commits between two of them."""
+def _cost(cheapest: Sequence[Build], commits: int) -> tuple[int, str]:
+    """Return about how many compilers a search obtains, first those that are downloaded, then builds between two of them."""
     builds = [build.seconds for build in cheapest if build.seconds and _is_made(build)]
     downloads = [build.seconds for build in cheapest if build.seconds and not _is_made(build)]
     ready = len(cheapest) - len(builds) - len(downloads)
-    left = len(builds) / (ready + len(downloads) + 1)
-    counts = [math.ceil(math.log2(1 + many)) for many in (left, len(downloads) / (ready + 1))]
-    seconds = sum(count * max(costs) for count, costs in zip(counts, (builds, downloads), strict=True) if costs)
-    names = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in zip(counts, ("build", "download"), strict=True)]
-    steps = " and ".join(name for name, count in zip(names, counts, strict=True) if count)
+    counts, seconds = [], 0.0
+    for costs, known in ((builds, ready + len(downloads)), (downloads, ready)):
+        counts.append(math.ceil(math.log2(1 + len(costs) / (known + 1))))
+        seconds += counts[-1] * max(costs, default=0.0)
+    nouns = [
+        f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in zip(counts, ("build", "download"), strict=True) if count
+    ]
     hours = f"{seconds / 3600:.0f} h" if seconds >= 5400 else f"{math.ceil(seconds / 60)} min"
-    text = f"about {steps}, about {hours}" if steps else "all compilers are here"
-    return SearchCost(sum(counts), f"{commits} commit{'' if commits == 1 else 's'}, {text}")
+    text = f"about {' and '.join(nouns)}, about {hours}" if nouns else "all compilers are here"
+    return sum(counts), f"{commits} commit{'' if commits == 1 else 's'}, {text}"
 
 
 def commit_change(commit: Commit, links: Links | None) -> Suspect:
@@ -268,7 +268,6 @@ class _Group:
     """The cheapest first."""
     untestable: str
     """Why there is none."""
-    branched: Sequence[Build]
 
 
 def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], project: Project) -> list[_Group]:
@@ -291,19 +290,20 @@ def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], proje
     groups = []
     for start, end in pairwise([*roots, len(commits)]):
         first = indices.start + start
-        near = [build for build in builds if first <= build.position.index < indices.start + end]
         # A compiler of a branch has more changes than the commit where the branch left the line: it proves nothing about it.
         # A compiler that is made on request is made for the first commit only.
         exact = [
             build
-            for build in near
-            if build.position.exact and (build.position.index == first or not build.seconds or not _is_made(build))
+            for build in builds
+            if build.position.exact
+            and first <= build.position.index < indices.start + end
+            and (build.position.index == first or not build.seconds or not _is_made(build))
         ]
         usable = sorted(
             (build for build in exact if build.untestable is None), key=lambda build: (build.seconds, build.position.index)
         )
         why = next((build.untestable for build in exact if build.untestable), _NO_COMPILER)
-        groups.append(_Group(commits[start:end], usable, why, [build for build in near if not build.position.exact]))
+        groups.append(_Group(commits[start:end], usable, why))
     return groups
 
 

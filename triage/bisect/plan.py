@@ -55,12 +55,16 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
         EnvironmentFailure: No source can be asked.
     """
     if request.repo is None:
-        return _plan_releases(request, before, after)
-    are_releases = [range_end(request, text).is_release for text in (before, after) if text]
-    if before and after and not all(are_releases):
+        refs, first, last = _releases(request, before, after)
+        search = search_versions(request, refs)
+        if first is None or last is None:
+            return search_from_open_ends(search, first, last)
+        return search.part(first, last)
+    other = next((text for text in (before, after) if text and not range_end(request, text).is_release), None)
+    if other and before and after:
         return plan_commits(request, before, after)
-    if not all(are_releases):
-        raise BadInput(f"{before or after} has no other end: name both --good and --bad where one of them is not a release")
+    if other:
+        raise BadInput(f"{other} has no other end: name both --good and --bad where one of them is not a release")
     releases = bisect_between(replace(request, repo=None), before, after)
     pair = releases.broke or releases.transition()
     if pair is None or releases.kind is not request.kind:
@@ -73,8 +77,8 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
 def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearch:
     """Plan the search along the commits between two revisions, the old one first; errors as of `plan`."""
     commits = _commits_between(request, before, after)
-    request.runner.progress.note(f"{request.case.name}: {commits.cost.text}")
-    if not request.go_on(commits.cost.text):
+    request.runner.progress.note(f"{request.case.name}: {commits.cost}")
+    if not request.go_on(commits.cost):
         raise Interrupted("stopped before the search over commits")
     return BisectSearch(request, commits)
 
@@ -84,71 +88,14 @@ def search_versions(request: BisectRequest, refs: Sequence[ToolchainRef]) -> Bis
     return BisectSearch(request, release_range(request.runner.registry, refs))
 
 
-def _plan_releases(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
-    """Plan a search along releases. Between two named ends nightlies are searched too, if an end is not a release."""
-    if before and after and (mixed := _mixed_refs(request, before, after)):
-        return search_versions(request, mixed)
-    refs, first, last = _releases(request, before, after)
-    search = search_versions(request, refs)
-    if first is None or last is None:
-        return search_from_open_ends(search, first, last)
-    if first >= last:
-        other = "--find fix" if request.kind is BisectKind.REGRESSION else "no --find fix"
-        raise BadInput(
-            f"{before} is not older than {after}: a {request.kind.value} needs its old state first. "
-            f"Pass {other}, or no ends: they are found"
-        )
-    search.range = search.range.part(first, last)
-    return search
-
-
-def _releases(
-    request: BisectRequest, before: str | None, after: str | None
-) -> tuple[Sequence[ToolchainRef], int | None, int | None]:
-    """Return all releases and the indices of two of them. Raises BadInput if a text is not a release of the index."""
-    registry, family = request.runner.registry, request.case.compiler
-    refs = registry.releases(family)
-    names = [ref.revision.name for ref in refs]
-    indices: list[int | None] = []
-    for text in (before, after):
-        name = registry.resolve(text, family).revision.name if text else None
-        if name and name not in names:
-            listed = f"{names[0]} .. {names[-1]}"
-            raise BadInput(f"{text!r} is not a stable release of the index ({listed}); commits and nightlies need --repo")
-        indices.append(names.index(name) if name else None)
-    return refs, indices[0], indices[1]
-
-
-def _mixed_refs(request: BisectRequest, before: str, after: str) -> Sequence[ToolchainRef]:
-    """Return the releases and nightlies between two ends that are not both releases; nothing if both are.
-
-    Raises:
-        BadInput: The ends are in the wrong order, or a build reports no version.
-    """
-    registry, family = request.runner.registry, request.case.compiler
-    old, new = registry.resolve(before, family), registry.resolve(after, family)
-    # An installed nightly, named by its version, looks like a pre-release of the index.
-    if not any(ref.is_nightly or ref.path or (ref.release and ref.release.prerelease) for ref in (old, new)):
-        return ()
-    versions = versions_between(registry, old, new)
-    if versions.problem is not None:
-        raise BadInput(f"{before} .. {after}: {versions.problem}; with --repo, a clone of the compiler, commits are searched")
-    if versions.skipped is not None:
-        request.runner.progress.note(versions.skipped)
-    return versions.refs
-
-
 def candidates_of(request: BisectRequest, before: str | None, after: str | None) -> BisectRange:
     """Return what a bisect may probe: commits if both ends are named and are not releases, else releases. Probes nothing."""
-    if before and after:
-        if request.repo is not None and not all(range_end(request, text).is_release for text in (before, after)):
-            return _commits_between(request, before, after)
-        if request.repo is None and (mixed := _mixed_refs(request, before, after)):
-            return release_range(request.runner.registry, mixed)
-    refs, first, last = _releases(request, before, after)
-    if request.repo is not None and before and after and first is not None and last == first + 1:
+    if before and after and request.repo and not all(range_end(request, text).is_release for text in (before, after)):
         return _commits_between(request, before, after)
-    return release_range(request.runner.registry, refs[first or 0 : None if last is None else last + 1])
+    refs, first, last = _releases(request, before, after)
+    if before and after and request.repo and len(refs[first:last]) == 1:
+        return _commits_between(request, before, after)
+    return release_range(request.runner.registry, refs[first : None if last is None else last + 1])
 
 
 def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[ToolchainRef, ToolchainRef]:
@@ -163,6 +110,44 @@ def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[Toolc
         raise BadInput(f"{before} and {after} are the same commit; name a compiler that stays as a release or with path:")
     candidates = _commits_between(request, before, after).candidates
     return candidates[0].ref, candidates[-1].ref
+
+
+def _releases(
+    request: BisectRequest, before: str | None, after: str | None
+) -> tuple[Sequence[ToolchainRef], int | None, int | None]:
+    """Return releases, oldest first, and the indices of two of them.
+
+    Between two ends that are not both releases, nightlies come too.
+
+    Raises:
+        BadInput: A text is not a release of the index, the ends are in the wrong order, or a build reports no version.
+    """
+    registry, family = request.runner.registry, request.case.compiler
+    ends = [registry.resolve(text, family) if text else None for text in (before, after)]
+    # An installed nightly, named by its version, looks like a pre-release of the index.
+    is_mixed = any(ref and (ref.is_nightly or ref.path or (ref.release and ref.release.prerelease)) for ref in ends)
+    if is_mixed and ends[0] and ends[1]:
+        versions = versions_between(registry, ends[0], ends[1])
+        if versions.problem is not None:
+            wrong = f"{before} .. {after}: {versions.problem}"
+            raise BadInput(f"{wrong}; with --repo, a clone of the compiler, commits are searched")
+        if versions.skipped is not None:
+            request.runner.progress.note(versions.skipped)
+        return versions.refs, 0, len(versions.refs) - 1
+    refs = registry.releases(family)
+    names = [ref.revision.name for ref in refs]
+    for text, ref in zip((before, after), ends, strict=True):
+        if ref and ref.revision.name not in names:
+            listed = f"{names[0]} .. {names[-1]}"
+            raise BadInput(f"{text!r} is not a stable release of the index ({listed}); commits and nightlies need --repo")
+    first, last = (names.index(ref.revision.name) if ref else None for ref in ends)
+    if first is not None and last is not None and first >= last:
+        other = "--find fix" if request.kind is BisectKind.REGRESSION else "no --find fix"
+        raise BadInput(
+            f"{before} is not older than {after}: a {request.kind.value} needs its old state first. "
+            f"Pass {other}, or no ends: they are found"
+        )
+    return refs, first, last
 
 
 def _commits_between(request: BisectRequest, before: str, after: str) -> CommitCandidates:

@@ -22,9 +22,7 @@ from triage.bisect.candidates import BisectRange, Candidate, commit_change
 from triage.bisect.history import plain_status
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
 from triage.bisect.result import Answer, Bisection, Combination, Side
-from triage.bisect.search import BisectRequest, BisectSearch, run_search, wrong_end
-from triage.execution.judge import verdict_of
-from triage.execution.task import ProbeJob
+from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.git_history import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -190,43 +188,27 @@ def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after:
         before: The old compiler's revision.
         after: The new compiler's revision.
     """
-    kind = request.kind
     shas = dict(zip(Side, models.ends, strict=True))
     cases = {side: models.at(sha) for side, sha in shas.items()}
     compilers = dict(zip(Side, compilers_at(request, before, after), strict=True))
-    outcomes: dict[tuple[Side, Side], Outcome] = {}  # by the side of the compiler and of the model
-
-    def ask(compiler: Side, model: Side, *, fresh: bool = False) -> Outcome:
-        [probe] = request.runner.probe_all([ProbeJob(cases[model], compilers[compiler], fresh)], "combinations")
-        outcomes[compiler, model] = probe.outcome
-        return probe.outcome
-
-    def name(compiler: Side, model: Side) -> str:
-        return f"{compilers[compiler].revision.name} with the model of {shas[model][:_SHORT_SHA]}"
-
-    def find_changed() -> ChangedSide | str:
-        """Return which repository brought the change, or why that is undecided. Mixed combinations are probed twice."""
-        for side in Side:
-            if why := wrong_end(name(side, side), ask(side, side), side, kind):
-                return why
-        failing = outcomes[kind.failing, kind.failing]
-        assert isinstance(failing, Failed)
-        match, is_new = request.match(failing.failure), []
-        for key in ((Side.NEW, Side.OLD), (Side.OLD, Side.NEW)):
-            sides = [kind.side(verdict_of(ask(*key, fresh=fresh), match)) for fresh in (False, True)]
-            if sides[0] is None or sides[0] is not sides[1]:
-                return f"{name(*key)} {_undecided(outcomes[key])}"
-            is_new.append(sides[0] is Side.NEW)
-        return _CHANGED[is_new[0], is_new[1]]
-
-    changed = find_changed()
+    pairs = [(Side.OLD, Side.OLD), (Side.NEW, Side.OLD), (Side.OLD, Side.NEW), (Side.NEW, Side.NEW)]
+    candidates = [
+        Candidate(
+            Revision(f"{compilers[compiler].revision.name} with the model of {shas[model][:_SHORT_SHA]}", shas[model]),
+            compilers[compiler],
+            case_of=partial(cases.__getitem__, model),
+        )
+        for compiler, model in pairs
+    ]
+    search = BisectSearch(request, BisectRange(tuple(candidates)))
+    changed = _changed(search)
     combinations = tuple(
-        _combination(request.runner.registry.revision(compilers[compiler]), shas[model], outcome)
-        for (compiler, model), outcome in outcomes.items()
+        _combination(request.runner.registry.revision(one.ref), shas[model], one.outcomes[-1])
+        for (_, model), one in zip(pairs, candidates, strict=True)
+        if one.outcomes
     )
-    if not isinstance(changed, ChangedSide):
-        cause = next((outcome.cause for outcome in outcomes.values() if isinstance(outcome, Untestable)), None)
-        undecided = Bisection(cases[Side.NEW].name, kind, Answer.INCONCLUSIVE, reason=changed, cause=cause)
+    if changed is None:
+        undecided = Bisection(cases[Side.NEW].name, request.kind, Answer.INCONCLUSIVE, reason=search.reason, cause=search.cause)
         return TwoRepositories(None, combinations, undecided=undecided)
     request.runner.progress.note(f"changed: {changed}")
     # While one repository is bisected, the other one must not bring the change by itself.
@@ -246,6 +228,23 @@ def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after:
 def _combination(compiler: Revision, sha: str, outcome: Outcome) -> Combination:
     model = Revision(sha[:_SHORT_SHA], sha)
     return Combination(compiler, model, plain_status(outcome), outcome.failure, outcome.reason)
+
+
+def _changed(search: BisectSearch) -> ChangedSide | None:
+    """Return which repository brought the change; set the search's `reason` if that is undecided."""
+    if not search.begin():
+        return None
+    is_new = []
+    for index in (1, 2):  # probed twice
+        search.ask({index: 2})
+        candidate = search.range.candidates[index]
+        sides = {search.side(outcome) for outcome in candidate.outcomes}
+        if len(sides) > 1 or None in sides:
+            search.reason = f"{candidate.revision.name} {_undecided(candidate.outcomes[-1])}"
+            search.cause = getattr(candidate.outcomes[-1], "cause", None)
+            return None
+        is_new.append(sides == {Side.NEW})
+    return _CHANGED[is_new[0], is_new[1]]
 
 
 def _undecided(outcome: Outcome) -> str:

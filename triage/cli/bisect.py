@@ -189,13 +189,13 @@ def _model_history(recipe: Path, name: str | None, model: str, kind: BisectKind)
 
 def _forecast(request: BisectRequest, before: str | None, after: str | None) -> Forecast:
     """Return which candidates are known and how many probes the bisect makes at most."""
+    from triage.bisect.belief import confirmations
     from triage.bisect.candidates import CommitCandidates
     from triage.bisect.plan import candidates_of
-    from triage.bisect.search import confirmations
 
     found, again = candidates_of(request, before, after), 2 * confirmations(request.confidence)
     if isinstance(found, CommitCandidates):
-        return Forecast([], found.cost.probes + again, found.cost.text)
+        return Forecast([], found.most_builds + again, found.cost)
     jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
     # If the ends are not named, up to three changes are confirmed: where it broke, changed and went.
     pairs = 1 if before and after else 3

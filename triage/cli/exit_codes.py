@@ -87,6 +87,13 @@ def _value(name: str, kind: type[Any], given: Mapping[str, Any], app: AppContext
     return given[name]
 
 
+def command_again(*more: str) -> str:
+    """Return the command line of this run with more options."""
+    words = [word for word in sys.argv[1:] if word not in more]
+    end = words.index("--") if "--" in words else len(words)  # what follows are paths
+    return shlex.join(["triage", *words[:end], *more, *words[end:]])
+
+
 def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
     """Call a command and return its exit code. may_resume: --resume continues it after an interruption."""
     from triage.toolchains.home import disk_errors
@@ -101,9 +108,7 @@ def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        words = sys.argv[1:]
-        end = words.index("--") if "--" in words else len(words)  # what follows are paths
-        again = shlex.join(["triage", *words[:end], *["--resume"] * may_resume, *words[end:]])
+        again = command_again(*["--resume"] * may_resume)
         print_stderr(f"stopped; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
     except BadFiles as error:

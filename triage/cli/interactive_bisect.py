@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal, TextIO
@@ -15,8 +15,9 @@ from rich.text import Text
 
 from triage.bisect.plan import plan
 from triage.bisect.result import Bisection, BisectKind, Side
-from triage.bisect.search import BisectRequest, BisectSearch, answer, confirm
-from triage.model.errors import BadInput, Interrupted
+from triage.bisect.search import BisectRequest, BisectSearch, answer, run_search
+from triage.cli.exit_codes import command_again
+from triage.model.errors import BadInput
 from triage.model.outcome import Verdict
 from triage.report.elements import duration_text, plural
 from triage.report.terminal import console_for
@@ -58,7 +59,7 @@ def read_journal(path: Path) -> list[JournalEntry]:
 
 
 def prompt(request: BisectRequest, before: str | None, after: str | None, *, resume: bool) -> Bisection:
-    """Run a bisect by what a person types until it is resolved. Raises Interrupted if the person quits."""
+    """Run a bisect by what a person types until it is resolved or the person quits."""
     search = plan(request, before, after)
     if isinstance(search, Bisection) or not search.begin():
         return search if isinstance(search, Bisection) else answer(search)
@@ -73,17 +74,11 @@ class Session:
 
     def __init__(self, search: BisectSearch, home: Path, out: Console) -> None:
         self.search, self.out, self.entries = search, out, list[JournalEntry]()
-        key = (
-            _FORMAT,
-            search.request.case.name,
-            search.revision(0).name,
-            search.revision(search.last).name,
-            search.request.kind,
-        )
+        key = (_FORMAT, search.request.case.name, search.name(0), search.name(search.last), search.request.kind)
         self.journal = home / "bisects" / f"{blake2b(chr(0).join(key).encode(), digest_size=10).hexdigest()}.json"
 
     def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
-        """Read and obey commands until the search is resolved. Raises Interrupted at `quit` and at the end of the input."""
+        """Read and obey commands until the search is resolved, `quit`, or the end of the input."""
         search, out = self.search, self.out
         known = read_journal(self.journal)
         if resume:
@@ -95,37 +90,35 @@ class Session:
         change = "good to bad" if search.request.kind is BisectKind.REGRESSION else "bad to good"
         out.print(f"Find the first revision after the change from {change}.")
         out.print(HELP, style="dim")
-        while chosen := search.choose():
+        while not search.resolved and not search.reason and (chosen := search.separating()):
             proposed = chosen[len(chosen) // 2]
             self._show(proposed)
             out.print("> ", end="")
             line = typed.readline()  # `input` would drop a Ctrl-C that arrives while it flushes the output
+            if line.strip() == "quit" or not line:
+                return replace(answer(search), command=command_again("--resume"))
             try:
-                self._obey(proposed, line.split() if line else ["quit"])
+                self._obey(proposed, line.split())
             except BadInput as error:
                 out.print(f"  {error}", style="yellow")
-        if search.resolved:  # a person's verdict is not confirmed
-            pair = {search.revision(index).name for index, _ in search.pair}
-            if not any(entry.by == "person" and entry.name in pair for entry in self.entries):
-                out.print("probing the pair again", style="dim")
-                if not confirm(search):
-                    out.print("  the probes contradict earlier ones", style="yellow")
-        return answer(search)
+        pair = {search.name(index) for index, _ in search.known.pair}
+        if any(entry.by == "person" and entry.name in pair for entry in self.entries):  # their verdict is not confirmed
+            return answer(search)
+        out.print("probing the pair again", style="dim")
+        return run_search(search)
 
     def _show(self, proposed: int) -> None:
-        search = self.search
-        assert search.belief is not None
-        ranked = search.belief.suspects()
-        seconds = duration_text(search.range.candidates[proposed].seconds + search.compile_seconds)
-        steps = plural(search.belief.steps, "step")
-        self.out.print(Text(f"\n{plural(len(ranked), 'suspect')}, about {steps}, {seconds} each", style="bold"))
+        search, belief = self.search, self.search.known
+        ranked = belief.suspects()
+        each, steps = duration_text(search.seconds[proposed]), plural(belief.steps, "step")
+        self.out.print(Text(f"\n{plural(len(ranked), 'suspect')}, about {steps}, {each} each", style="bold"))
         table = Table.grid(padding=(0, 1))
         for index, chance in ranked[:_SHOWN]:
-            change, full = search.change(index), round(chance * _BAR)
+            change, full = search.range.change(index), round(chance * _BAR)
             bar = Text("█" * full, style="cyan").append("░" * (_BAR - full), style="dim")
             table.add_row(bar, f"{chance:.1%}", Text(change.name, style="bold"), change.date or "", change.subject or "")
         self.out.print(table)
-        revision = search.revision(proposed)
+        revision = search.range.candidates[proposed].revision
         self.out.print(Text.assemble("next: ", (revision.name, "bold"), f" {revision.subject or ''}"))
 
     def _obey(self, proposed: int, words: list[str]) -> None:
@@ -137,7 +130,7 @@ class Session:
             case ["undo"] if self.entries:
                 *others, entry = self.entries
                 if entry.by == "probe":
-                    self.search.outcomes.pop(self._index_of(entry.name), None)
+                    self.search.range.candidates[self._index_of(entry.name)].outcomes.clear()
                 self._change(others)
                 self.out.print(f"  removed: {entry.name} {entry.verdict.value}")
             case ["undo"]:
@@ -145,8 +138,6 @@ class Session:
             case ["log"]:
                 for entry in self.entries:
                     self.out.print(f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: {entry.why}")
-            case ["quit"]:
-                raise Interrupted("stopped by the user")
             case _:
                 if words != ["help"]:
                     self.out.print(f"  unknown: {' '.join(words)}", style="yellow")
@@ -154,16 +145,16 @@ class Session:
 
     def _probe(self, index: int) -> None:
         self.search.ask([index])
-        outcome = self.search.outcomes[index][-1]
-        verdict, name = self.search.verdict(outcome), self.search.revision(index).name
+        outcome = self.search.outcome(index)
         if outcome.reason is not None:
-            self.out.print(Text(f"  untestable: {outcome.reason}", style="yellow"))
+            said, style, why = f"untestable: {outcome.reason}", "yellow", outcome.reason
         elif outcome.failure is not None:
-            self.out.print(Text(f"  fails: {outcome.failure.failure_class}: {outcome.failure.headline}", style="red"))
+            failure = outcome.failure
+            said, style, why = f"fails: {failure.failure_class}: {failure.headline}", "red", failure.signature
         else:
-            self.out.print(Text("  good: it compiles", style="green"))
-        why = outcome.reason or (outcome.failure.signature if outcome.failure else "compiled")
-        self._change([*self.entries, JournalEntry(name, verdict, "probe", why)])
+            said, style, why = "good: it compiles", "green", "compiled"
+        self.out.print(Text(f"  {said}", style=style))
+        self._change([*self.entries, JournalEntry(self.search.name(index), self.search.verdict(outcome), "probe", why)])
 
     def record(self, index: int, verdict: Verdict) -> None:
         """Take in a person's verdict about a candidate: bad means that it has the failure.
@@ -171,17 +162,19 @@ class Session:
         Raises:
             BadInput: It contradicts an end of the range or an earlier verdict.
         """
-        search, side_of = self.search, self.search.request.kind.side
-        name, side = search.revision(index).name, side_of(verdict)
-        known = {0: search.request.kind.verdict(Side.OLD), search.last: search.request.kind.verdict(Side.NEW)}
+        search, kind = self.search, self.search.request.kind
+        name, side = search.name(index), kind.side(verdict)
+        known = {0: kind.verdict(Side.OLD), search.last: kind.verdict(Side.NEW)}
         known |= {self._index_of(entry.name): entry.verdict for entry in self.entries}
         for other, said in sorted(known.items()):
-            is_old, is_new = side_of(said) is Side.OLD and index <= other, side_of(said) is Side.NEW and index >= other
-            if (side is Side.NEW and is_old) or (side is Side.OLD and is_new):
+            is_new_before_old = side is Side.NEW and kind.side(said) is Side.OLD and index <= other
+            is_old_after_new = side is Side.OLD and kind.side(said) is Side.NEW and index >= other
+            if is_new_before_old or is_old_after_new:
                 where = "the same revision" if index == other else f"{name} is {'older' if index < other else 'newer'}"
                 undo = "" if other in (0, search.last) else "; `undo` removes the last verdict"
-                raise BadInput(f"{verdict} {name} contradicts {said} {search.revision(other).name}: {where}{undo}")
-        self._change([*self.entries, JournalEntry(name, verdict, "person")])
+                raise BadInput(f"{verdict} {name} contradicts {said} {search.name(other)}: {where}{undo}")
+        others = [entry for entry in self.entries if (entry.name, entry.by) != (name, "person")]
+        self._change([*others, JournalEntry(name, verdict, "person")])
 
     def _change(self, entries: list[JournalEntry], *, save: bool = True) -> None:
         """Replace the verdicts, and start the belief anew from them and all outcomes."""
@@ -189,11 +182,12 @@ class Session:
         if save:
             with disk_errors("write the journal of the bisect"):
                 write_whole(self.journal, _ENTRIES.dump_json(entries))
-        search.rebuild()
-        assert search.belief is not None
-        known = ((self._index_of(entry.name), entry) for entry in entries)
-        new = ((index, entry) for index, entry in known if entry.by == "person" or index not in search.outcomes)
-        search.belief = search.belief.observe(*((index, search.request.kind.side(entry.verdict)) for index, entry in new))
+        assert search.failure is not None
+        search.weigh(search.failure)
+        for entry in entries:
+            index = self._index_of(entry.name)
+            if entry.by == "person" or not search.range.candidates[index].outcomes:
+                search.belief = search.known.observe((index, search.request.kind.side(entry.verdict)), trusted=False)
 
     def _index_of(self, name: str) -> int:
         """Return the candidate with this name, or a sha that begins with it (4 digits or more). BadInput: not exactly one."""
