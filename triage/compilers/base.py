@@ -50,7 +50,7 @@ class Description:
 
 
 def pep440(text: str | None) -> str | None:
-    """Normalize a version; None when the text is not one."""
+    """Return a normalized version, if the text is one."""
     try:
         return str(Version(text or ""))
     except ValueError:  # also a number of thousands of digits
@@ -73,7 +73,7 @@ class Environment:
     """Further requirements to install, in which `VERSION` stands for the release's version."""
 
     def companions_of(self, version: str) -> tuple[str, ...]:
-        """The further requirements of one release."""
+        """Return the further requirements of one release."""
         return tuple(text.replace(VERSION, version) for text in self.companions)
 
 
@@ -100,7 +100,7 @@ class KernelSpec(CaseSpec):
     """How a Python function is specialised for a compile."""
 
     name: str | None
-    """The function; None for the only one of the file."""
+    """The function, if the file has several."""
     signature: Mapping[str, str]
     """Argument -> type."""
     constexprs: Mapping[str, Constant]
@@ -112,12 +112,12 @@ class KernelSpec(CaseSpec):
 
 
 def kernel_of(case: Case) -> KernelSpec | None:
-    """How the case specialises a Python function, if its input is a kernel."""
+    """Return how the case specialises a Python function, if its input is a kernel."""
     return case.spec if isinstance(case.spec, KernelSpec) else None
 
 
 def mlir_tools(family: Compiler, toolchain: Toolchain) -> MlirTools | None:
-    """The toolchain's MLIR tools, if the family and the installation have any."""
+    """Return the toolchain's MLIR tools, if the family and the installation have any."""
     return family.ir.tools(toolchain) if family.ir else None
 
 
@@ -178,24 +178,24 @@ class Compiler(ABC):
         return RecipeFamily(self.name, any_input=True)
 
     def named(self, name: str, spec: CaseSpec | None = None) -> Compiler | None:
-        """The family of this name: itself, or one that its name or the spec of a case describes, such as `command:cython`."""
+        """Return the family of this name: itself, or one that the name or a case describes, such as `command:cython`."""
         return self if name == self.name else None
 
     @abstractmethod
     def locate(self, root: Path) -> Path | None:
-        """The native binary below an installation, a build tree or a virtual environment, if there is one."""
+        """Return the native binary below an installation, a build tree or a virtual environment, if there is one."""
 
     @abstractmethod
     def describe(self, program: Path) -> Description:
-        """Ask the compiler about itself. EnvironmentFailure when it does not run."""
+        """Ask the compiler about itself. Raises EnvironmentFailure if it does not run."""
 
     @abstractmethod
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        """The command line for a case on this version, or why there is none."""
+        """Return the command line for a case on this version, or why there is none."""
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """The files whose bytes decide what the compiler does: the binary and the libraries with its code."""
+        """Return the files whose bytes decide what the compiler does: the binary and the libraries with its code."""
         return (program,)
 
     def unsupported(self, version: str) -> str | None:
-        """Why a release cannot compile anything here, if that is known without installing it."""
+        """Return why a release cannot compile anything here, if that is known without installing it."""

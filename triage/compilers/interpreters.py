@@ -27,12 +27,12 @@ _TIMEOUT = 60.0  # seconds; uv runs each interpreter that it finds for the first
 
 
 def interpreter(version: Version) -> Path | None:
-    """The interpreter of a version, if one is there; this program's own where the versions are equal."""
+    """Return the interpreter of a version, if one is there; this program's own where the versions are equal."""
     return Path(sys.executable) if version == sys.version_info[:2] else _others().get(version)
 
 
 def versions() -> tuple[Version, ...]:
-    """The versions of all CPython interpreters, this program's own first, then the newest."""
+    """Return the versions of all CPython interpreters, this program's own first, then the newest."""
     own = sys.version_info[:2]
     return (own, *sorted(_others().keys() - {own}, reverse=True))
 
@@ -59,7 +59,7 @@ def version_of(text: str) -> Version:
 
 @cache
 def uv_program() -> str:
-    """The path of the uv that is installed next to this program."""
+    """Return the path of the uv that is installed next to this program."""
     from uv import find_uv_bin
 
     return find_uv_bin()

@@ -37,7 +37,7 @@ class Invocation:
     """Values of the `{name}` placeholders, when `options` is the whole command line of a recipe. Nothing is appended then."""
 
     def argv(self, program: Path, source: Path, output: Path) -> list[str]:
-        """The command line, program first."""
+        """Return the command line, program first."""
         if self.places is not None:
             values = {**self.places, "input": str(source), "output": str(output)}
             return [fill_placeholders(word, values) for word in self.options]
@@ -68,7 +68,7 @@ def flag_name(text: str) -> str:
 
 
 def answer_of(argv: Sequence[str]) -> Execution:
-    """Ask a compiler about itself. EnvironmentFailure when it does not run."""
+    """Ask a compiler about itself. Raises EnvironmentFailure if it does not run."""
     answer = capture(argv, _PATIENCE)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}")

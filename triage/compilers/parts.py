@@ -61,7 +61,7 @@ class StandaloneCompile:
     version: str | None
     """PEP 440."""
     requirement: str | None
-    """What pip installs, as words of a shell; None when it is not a release."""
+    """What pip installs for a release, as words of a shell."""
     failure_class: str
     function: PythonFunction | None = None
     """The kernel in the input."""
@@ -76,7 +76,7 @@ class StandaloneCall:
     """How to run the compile."""
 
     install: str | None
-    """Arguments of `pip install`; None when pip cannot install it."""
+    """Arguments of `pip install`, if pip can install it."""
     words: tuple[str, ...]
     run: str
     """Lines of the shell script that run the command."""
@@ -106,7 +106,7 @@ class ReproScript:
         return {"compiler": case.compiler}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
-        """What users call the compiler."""
+        """Return what users call the compiler."""
         return toolchain.program.name
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
@@ -149,37 +149,44 @@ class RecipeFromInput:
     """Makes recipes from what a user has at hand."""
 
     def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
-        """A recipe for a command line; None when its program is another compiler. BadInput when it cannot be read.
+        """Return a recipe for a command line, unless its program is another compiler.
 
-        backend: used when the command line names none; source: the input, instead of the one in the command line.
+        Args:
+            words: The command line, as words or as one text.
+            backend: Used if the command line names none.
+            source: The input, instead of the one in the command line.
+
+        Raises:
+            BadInput: The command line cannot be read.
         """
         return None
 
     def from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
     ) -> RecipeStart | None:
-        """A recipe for an input file; None when it is not an input of this family. A kernel may be copied next to `recipe`,
-        the file to write; `kernel` is the function, None for the only one.
+        """Return a recipe for an input file, if it is one of this family.
+
+        A kernel may be copied next to `recipe`, the file to write. `kernel` names the function if the file has several.
 
         Raises:
-            BadInput: the file has several kernels, or not this one.
+            BadInput: The file has several kernels, or not this one.
         """
         return None
 
     def read_text(self, text: str) -> PastedText:
-        """The programs and command lines of this family in an issue, a gist or a log."""
+        """Return the programs and command lines of this family in an issue, a gist or a log."""
         return PastedText()
 
     def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
-        """The same recipe with guessed values that compile, as far as the compiler's errors lead to them.
+        """Return the same recipe with guessed values that compile, as far as the compiler's errors lead to them.
 
-        compile_: compiles a candidate; None when nothing can be compiled.
+        `compile_` compiles a candidate, if anything can be compiled.
         """
         return start
 
 
 class Severity(StrEnum):
-    """error: the program will not compile; warning: probably a mistake; advice: has caused failures before."""
+    """An error does not compile, a warning is probably a mistake, and advice is about what has caused failures before."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -279,12 +286,12 @@ class OptionCatalog:
     """Words in names of options that are off by default, so that only `true` is tried."""
 
     def is_foreign(self, name: str, backend: str) -> bool:
-        """Whether an option belongs to another backend."""
+        """Return whether an option belongs to another backend."""
         owners = {owner for owner, prefixes in self.backends.items() if name.startswith(prefixes)}
         return bool(owners) and backend not in owners
 
     def prefixes(self, phase: str, backend: str) -> tuple[str, ...]:
-        """The beginnings of the names of options worth trying when a phase fails, nearest first."""
+        """Return the beginnings of the names of options worth trying when a phase fails, nearest first."""
         if phase.startswith(self.code_phase_prefixes) or phase not in self.phases:
             phase = self.code_phase
         own = self.backends.get(backend, ()) if phase == self.code_phase else ()
@@ -308,4 +315,4 @@ class RemedyHints:
     devices_named: Callable[[Path], frozenset[str]]
     """Return the devices that a program refers to."""
     declaring: Callable[[Case, Collection[str]], tuple[str, ...] | None]
-    """Return the options that declare these devices; None if all are declared or no option can."""
+    """Return the options that declare these devices, unless all are declared or no option can."""

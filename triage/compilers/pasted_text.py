@@ -174,7 +174,7 @@ def _error_in(text: str) -> str | None:
 
 
 def _excerpts(programs: Iterable[_Block], lacks: Callable[[str], str | None] = missing_in) -> tuple[TextExcerpt, ...]:
-    """Different programs that lack nothing; the first one when each lacks something."""
+    """Return different programs that lack nothing; the first one when each lacks something."""
     found: dict[str, TextExcerpt] = {}
     for line, text in programs:
         found.setdefault("".join(text.split()), TextExcerpt(line, text.rstrip() + "\n", lacks(text)))
@@ -191,7 +191,7 @@ def _lines(calls: Iterable[ShellCommand]) -> tuple[TextExcerpt, ...]:
 
 
 def _plain(text: str) -> str:
-    """The text without tags of HTML, and without the `> ` of a quotation."""
+    """Return the text without tags of HTML, and without the `> ` of a quotation."""
     text = _TAG.sub(lambda match: " " * len(match[0]), text.replace("\r\n", "\n"))
     is_quoted = all(line.startswith(">") for line in text.splitlines() if line.strip())
     return re.sub(r"^> ?", "", text, flags=re.M) if is_quoted else text
@@ -202,7 +202,7 @@ def _line(text: str, position: int) -> int:
 
 
 def _blocks(text: str) -> list[_Block]:
-    """The fenced blocks, or the whole text when it has none."""
+    """Return the fenced blocks, or the whole text when it has none."""
     return [(_line(text, fence.start("body")), fence["body"]) for fence in _FENCE.finditer(text)] or [(1, text)]
 
 
@@ -220,7 +220,7 @@ def _mlir_programs(text: str) -> Iterator[_Block]:
 
 
 def _regions(lines: list[str], first: int) -> Iterator[_Block]:
-    """Programs among other lines: each begins like one and ends where its braces are balanced."""
+    """Yield programs among other lines: each begins like one and ends where its braces are balanced."""
     index = 0
     while index < len(lines):
         if not _BEGINS.match(lines[index]) or (index and _DUMP.match(lines[index - 1])):
@@ -234,8 +234,9 @@ def _regions(lines: list[str], first: int) -> Iterator[_Block]:
 
 
 def _end_of(lines: list[str], first: int) -> int | None:
-    """The index behind a program that begins at `first`: aliases and top-level operations, each with balanced braces; None
-    when the last one is never closed.
+    """Return the index behind a program that begins at `first`: aliases and top-level operations with balanced braces.
+
+    Returns None if the last one is never closed.
     """
     depth, last = 0, first
     for index, line in enumerate(lines[first:], first):

@@ -136,7 +136,7 @@ def _versions(text: str, name: str) -> list[str]:
 
 
 def _chosen(noun: str, excerpts: Sequence[TextExcerpt], number: int | None, option: str) -> TextExcerpt | None:
-    """Return the excerpt that is meant. BadInput if there are several and none was chosen, or if there is no such number."""
+    """Return the excerpt that is meant. Raises BadInput for several without a choice, and for a number that is too large."""
     count = f"{len(excerpts)} {noun}{'' if len(excerpts) == 1 else 's'}"
     if number is not None and number > len(excerpts):
         raise BadInput(f"there is no {noun} {number}: the text has {count}")

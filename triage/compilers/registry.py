@@ -32,7 +32,7 @@ _DESCRIBED_BY_CASES = {"command"}  # not a compiler itself: `command:PACKAGE`, o
 
 @cache
 def family_named(name: str) -> Compiler:
-    """The family of a name in the table; `command` knows no compiler until a case describes one."""
+    """Return the family of a name in the table; `command` knows no compiler until a case describes one."""
     compiler: Compiler = resolve_name(_CLASSES[name])()
     return compiler
 
@@ -62,7 +62,7 @@ class Families(Mapping[str, Compiler]):
 
 
 def family_of(case: Case) -> Compiler:
-    """The family of a case. BadInput when there is none of that name."""
+    """Return the family of a case. Raises BadInput if there is none of that name."""
     kind = re.split("[:@]", case.compiler)[0]
     if kind not in _CLASSES:
         raise BadInput(f"{case.source}: unknown compiler {case.compiler!r}; known: {', '.join(_CLASSES)}")
@@ -86,21 +86,21 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
 
 
 def recipe_families() -> RecipeFamilies:
-    """The families of `compiler` in recipes, the default first."""
+    """Return the families of `compiler` in recipes, the default first."""
     return {name: family_named(name).recipe for name in _CLASSES}
 
 
 def recipe_starters() -> dict[str, RecipeFromInput]:
-    """What makes recipes from other inputs, by family. The default family accepts any input, so that it comes last."""
+    """Return what makes recipes from other inputs, by family. The default family accepts any input, so that it comes last."""
     names = sorted(_CLASSES, key=lambda name: name == DEFAULT_FAMILY)
     return {name: part for name in names if (part := family_named(name).recipe_from_input)}
 
 
 def suite_reader() -> Suites:
-    """What reads a compiler's own test suites."""
+    """Return what reads a compiler's own test suites."""
     return next(part for name in _CLASSES if (part := family_named(name).suites))
 
 
 def onnx_family() -> Compiler:
-    """The family whose toolchains import ONNX models."""
+    """Return the family whose toolchains import ONNX models."""
     return next(family for family in map(family_named, _CLASSES) if family.onnx_importer)

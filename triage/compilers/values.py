@@ -65,7 +65,7 @@ class ValueText:
 
 @lru_cache(maxsize=1 << 13)
 def split_value(text: str) -> ValueText:
-    """Split a value. ValueError says what is wrong with it."""
+    """Split a value. Raises ValueError, which says what is wrong with it."""
     if _NUMBER.match(text):
         return ValueText("", None, text)
     match = _VALUE.match(text)
@@ -82,7 +82,7 @@ def split_value(text: str) -> ValueText:
 
 
 def located(text: str, folder: Path) -> str:
-    """Return the value with the absolute path of its file. ValueError when the file does not exist."""
+    """Return the value with the absolute path of its file. Raises ValueError if the file does not exist."""
     value = split_value(text)
     if value.file is None:
         return text
@@ -93,7 +93,7 @@ def located(text: str, folder: Path) -> str:
 
 
 def identity_of(text: str) -> str:
-    """The value with the SHA-256 of its file instead of the file's name. OSError when the file cannot be read."""
+    """Return the value with the SHA-256 of its file instead of the file's name. Raises OSError for an unreadable file."""
     value = split_value(text)
     return text if value.file is None else f"{value.type}=@{file_sha256(value.file)}"
 
@@ -105,7 +105,7 @@ def tensor_proto(text: str) -> Path | None:
 
 
 def converted(file: Path, data: bytes) -> bytes:
-    """The content of an ONNX tensor's file as that of a .npy file. ValueError when there is none of that type."""
+    """Return the content of an ONNX tensor's file as that of a .npy file. Raises ValueError for other types."""
     try:
         import onnx
         from google.protobuf.message import DecodeError
@@ -169,12 +169,12 @@ def read_value(text: str) -> Array | None:
 
 
 def element_type(text: str, array: Array) -> str:
-    """The element type of a value that was read, such as `f32`; empty for whole numbers in a file."""
+    """Return the element type of a value that was read, such as `f32`; empty for whole numbers in a file."""
     return split_value(text).element or (_NAMES.get(array.dtype.str[1:], "") if array.dtype.kind == "f" else "")
 
 
 def element_of(text: str) -> str | None:
-    """The element type that `value_text` and `value_bytes` need to write a value of the same type; None for numpy's own."""
+    """Return the element type that `value_text` and `value_bytes` need for a value of the same type, unless numpy has it."""
     value = split_value(text)
     if value.file is None and not value.type:
         return _SCALAR
@@ -182,7 +182,7 @@ def element_of(text: str) -> str | None:
 
 
 def value_text(array: Array, element: str | None = None) -> str | None:
-    """Return a few elements, or many equal ones, as a text; others need a file. element: see `element_of`."""
+    """Return a few elements, or many equal ones, as a text; others need a file. For `element` see `element_of`."""
     import numpy as np
 
     if element == _SCALAR:
@@ -198,25 +198,26 @@ def value_text(array: Array, element: str | None = None) -> str | None:
 
 
 def value_bytes(array: Array, element: str | None = None) -> tuple[bytes, str]:
-    """The content of a file with a value, and the end of its name, for `file_value`. element: see `element_of`."""
+    """Return the content of a file with a value, and the end of its name, for `file_value`. For `element` see `element_of`."""
     if element != _BF16:
         return _npy(array), ".npy"
     return _bf16_bits(array).tobytes(), f".{'x'.join([*map(str, array.shape), _BF16])}{_RAW}"
 
 
 def result_ending(raw_type: str | None) -> str:
-    """The end of the name of a file for a result. raw_type: its type where a .npy file cannot hold it."""
+    """Return the end of the name of a file for a result. `raw_type` is its type where a .npy file cannot hold it."""
     return f".{raw_type}{_RAW}" if raw_type else ".npy"
 
 
 def file_value(file: Path) -> str:
-    """The value in a file whose name ends as `value_bytes` or `result_ending` says."""
+    """Return the value in a file whose name ends as `value_bytes` or `result_ending` says."""
     return f"{file.stem.rpartition('.')[2]}=@{file}" if file.suffix == _RAW else f"@{file}"
 
 
 def array_type(type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
-    """The shape (None for an unknown size), the numpy type and the element type, as in `element_of`, of an MLIR type; None for
-    types that no value has.
+    """Return the shape (with None for unknown sizes), the numpy type and the element type (see `element_of`) of an MLIR type.
+
+    Returns None for types that no value has.
     """
     if type_ == "index" or _SCALAR_TYPE.match(type_):
         kind = _ELEMENTS.get("i64" if type_ == "index" else type_)
@@ -239,7 +240,7 @@ def zero_of(type_: str) -> str | None:
 
 
 def _bf16_bits(array: Array) -> Array:
-    """The bits of the `bf16` numbers nearest to those of an array."""
+    """Return the bits of the `bf16` numbers nearest to those of an array."""
     import numpy as np
 
     bits = array.astype("<f4").view("<u4").astype("<u8")
@@ -248,7 +249,7 @@ def _bf16_bits(array: Array) -> Array:
 
 
 def _widened(array: Array) -> Array:
-    """The `f32` numbers of `bf16` bits."""
+    """Return the `f32` numbers of `bf16` bits."""
     import numpy as np
 
     return (array.astype("<u4") << 16).view("<f4").reshape(array.shape).astype(np.float32)

@@ -86,7 +86,7 @@ class LintResult:
 
 
 def linter_of(case: Case) -> Linter:
-    """Return the rules of a case's family. BadInput if it has none."""
+    """Return the rules of a case's family. Raises BadInput if it has none."""
     linter = family_of(case).lint
     if linter is None:
         raise BadInput(f"no lint rules for compiler {case.compiler}")

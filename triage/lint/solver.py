@@ -55,7 +55,7 @@ def measure_solver(
 
 
 def _staged(case: Case, toolchain: Toolchain, phase: str) -> Case | None:
-    """Return the case, ended as soon as the solver is done; None if it ends before."""
+    """Return the case, ended as soon as the solver is done, unless it ends before."""
     phases = toolchain.capabilities.phases
     if case.phase in phases and phases.index(case.phase) < phases.index(phase):
         return None

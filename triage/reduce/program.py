@@ -15,7 +15,7 @@ class Entry:
     """The function of a program that is run."""
 
     name: str | None
-    """None for the only one."""
+    """The name, if the program has several functions."""
     arguments: tuple[tuple[Hashable, str], ...]
     """The argument of the original program that each one is a copy of, or None, and its type in the program's notation."""
 
@@ -41,7 +41,7 @@ class Reducible(ABC):
         """How many pieces can be removed."""
 
     def valid(self) -> bytes | None:
-        """Return the canonical content, equal for programs that differ only in names, or None for an invalid program."""
+        """Return the canonical content, equal for programs that differ only in names, if the program is valid."""
         return self.content or None
 
     def operation_at(self, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations

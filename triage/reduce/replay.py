@@ -152,7 +152,7 @@ class Replay:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the recorded version still fails in the same way, or None if it was not asked or is untestable."""
+        """Whether the recorded version still fails in the same way, if it was asked and is testable."""
         states = [version.status for version in self.versions if version.toolchain.name == self.bad]
         return None if states in ([], [ReplayState.UNTESTABLE]) else states == [ReplayState.REPRODUCES]
 

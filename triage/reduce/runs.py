@@ -39,7 +39,7 @@ class ArgumentValues:
     def start(self, candidate: ReducedCase) -> ReducedCase | None:
         """Remember the values of the case for the program's arguments, and return the candidate without them.
 
-        Returns None when the program takes other arguments.
+        Returns None if the program takes other arguments.
         """
         run = run_of(candidate)
         entry, arrays = candidate.program.entry(run.function), [read_value(text) for text in run.inputs]
@@ -52,7 +52,7 @@ class ArgumentValues:
         return candidate.with_case(run=replace(run, inputs=()))
 
     def bound(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with values for its arguments, or None when an argument can have none."""
+        """Return the candidate with values for its arguments, if each can have one."""
         run = run_of(candidate)
         entry = candidate.program.entry(run.function)
         if entry is None:
@@ -106,7 +106,7 @@ def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array
     """Return an array in another shape and type: its first elements of each dimension, else its elements in their order.
 
     An unknown size is that of the array. Without an array the elements are -1, 0, 1 and 2, or 0 and 1 where they may be
-    indices. Returns None when a size remains unknown.
+    indices. Returns None if a size remains unknown.
     """
     if array is not None and array.ndim == len(shape):
         shape = [size if wanted is None else wanted for size, wanted in zip(array.shape, shape, strict=True)]

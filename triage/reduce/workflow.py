@@ -171,8 +171,9 @@ class _Reducer:
         stack.callback(self.test.close)
 
     def open(self, frontend: Frontend) -> tuple[ReducedCase, ReducedCase, int | None] | str:
-        """Return the original, the program to start from and the line of the original that the compiler points to, which is
-        None when it starts from a saved program; or why the program is not a start.
+        """Return the original, the program to start from and the line of the original that the compiler points to.
+
+        Returns a reason if the program is not a start, and no line for a saved program.
         """
         case = self.request.case
         hanging = self.start.seconds >= case.limits.timeout

@@ -40,7 +40,7 @@ class Situation:
         return tuple(flag.text for flag in self.case.flags if flag_applies(flag, self.toolchain.version))
 
     def accepts(self, name: str) -> bool:
-        """Whether the compiler knows an option and it fits the backend.
+        """Return whether the compiler knows an option and it fits the backend.
 
         The recipe's own rules are trusted for a compiler that lists no options.
         """

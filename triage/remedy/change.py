@@ -13,7 +13,7 @@ from triage.model.case import Case, Flag, Input, InputKind
 
 
 def is_for_tests(name: str) -> bool:
-    """Whether an option, by its name, is one for the compiler's own tests."""
+    """Return whether an option, by its name, is one for the compiler's own tests."""
     return "test" in name.split("-")
 
 

@@ -99,7 +99,7 @@ class Trials:
 
 
 def smallest_sufficient(sufficient: Callable[[int], bool], guess: int, most: int) -> int | None:
-    """Find the smallest sufficient number from 1 to `most`, starting at a guess; None if `most` does not suffice.
+    """Find the smallest sufficient number from 1 to `most`, starting at a guess, if `most` suffices.
 
     Numbers above a sufficient one must suffice. Each number is tested at most once.
     """

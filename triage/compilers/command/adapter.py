@@ -49,7 +49,7 @@ class CommandSpec(CaseSpec):
 
 
 def is_mlir(input_name: str) -> bool:
-    """Whether an input is MLIR, whose text changes from version to version, so that many cannot read it."""
+    """Return whether an input is MLIR, whose text changes from version to version, so that many cannot read it."""
     return input_name.endswith((".mlir", ".mlirbc"))
 
 
@@ -94,7 +94,7 @@ class CommandScript(ReproScript):
 
 
 def _shell_word(word: str, source: str) -> str:
-    """A word for the shell, with variables for its placeholders."""
+    """Return a word for the shell, with variables for its placeholders."""
     places = {"input": source, "output": '"$OUT/out"', "python": '"${PYTHON:-python3}"', "toolchain": '"$TOOLCHAIN"'}
     parts = re.split(r"\{(input|output|python|toolchain)\}", word)  # texts and names in turn
     return "".join(places[part] if index % 2 else shlex.quote(part) for index, part in enumerate(parts) if part) or "''"
@@ -112,7 +112,7 @@ class Command(Compiler):
     script = CommandScript()
 
     def __init__(self, name: str = "command", packages: tuple[str, ...] = (), version: VersionRule | None = None) -> None:
-        """packages: requirements, the compiler's own name first; version: how one that is not a package tells its version."""
+        """`packages` begin with the compiler's own. `version` says how one that is not a package tells its version."""
         self.name = name
         self.distribution = packages[0] if packages else ""
         self.packaging: Packaging = Environment(packages[1:])
@@ -125,13 +125,13 @@ class Command(Compiler):
         return Command(name, tuple(packages)) if name.startswith(_PACKAGES) and packages else None
 
     def locate(self, root: Path) -> Path | None:
-        """The interpreter of a virtual environment; otherwise the folder or the program itself."""
+        """Return the interpreter of a virtual environment; otherwise the folder or the program itself."""
         python = root / "bin" / "python"
         program = python if _environment_of(python) else root
         return program.absolute() if root.exists() else None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """All of a virtual environment; the programs, libraries and scripts of a folder; or the program."""
+        """Return all of a virtual environment; the programs, libraries and scripts of a folder; or the program."""
         if (root := _environment_of(program)) is not None:
             return (root / "pyvenv.cfg", *sorted(path for folder in _site(root) for path in _files(folder)))
         if program.is_dir():
@@ -169,7 +169,7 @@ class Command(Compiler):
 
 
 def _environment_of(program: Path) -> Path | None:
-    """The virtual environment whose interpreter this is."""
+    """Return the virtual environment whose interpreter this is."""
     root = program.parent.parent
     return root if program.name == "python" and (root / "pyvenv.cfg").is_file() else None
 

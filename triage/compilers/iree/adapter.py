@@ -131,7 +131,7 @@ class Iree(Compiler):
 
 
 def _output_of(program: Path, *options: str) -> str:
-    """What a program prints. EnvironmentFailure when it does not run or fails."""
+    """Return what a program prints. Raises EnvironmentFailure if it does not run or fails."""
     answer = answer_of([str(program), *options])
     if not answer.ok:
         first = next(iter((answer.stderr.text or answer.stdout.text).splitlines()), "nothing printed")
@@ -140,7 +140,7 @@ def _output_of(program: Path, *options: str) -> str:
 
 
 def _choices(help_text: str) -> dict[str, tuple[str, ...]]:
-    """The values that the help text lists below options, in its order."""
+    """Return the values that the help text lists below options, in its order."""
     lines = help_text.splitlines()
     choices = {}
     for number, line in enumerate(lines, 1):

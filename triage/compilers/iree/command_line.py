@@ -59,12 +59,15 @@ class IreeRecipes(RecipeFromInput):
 
 
 def read_command(words: Sequence[str], backend: str | None = None, source: Path | None = None) -> RecipeStart | None:
-    """Read the words of a command line, with or without the program's name; None when it runs another program.
+    """Read the words of a command line, with or without the program's name, unless it runs another program.
 
-    backend: used when the words name none; source: the input, instead of the one in the command line.
+    Args:
+        words: The words, or the command line as one text.
+        backend: Used if the words name none.
+        source: The input, instead of the one in the command line.
 
     Raises:
-        BadInput: there is no input or several, or nothing names the target.
+        BadInput: No input or several are named, or nothing names the target.
     """
     text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else shlex.join(words)
     command = next(calls_in(text), None)
@@ -83,7 +86,7 @@ def read_command(words: Sequence[str], backend: str | None = None, source: Path 
 
 
 def _with_response_files(words: Sequence[str], folder: Path) -> Iterator[str]:
-    """Replace each `@FILE` by the words in the file. BadInput if one cannot be read."""
+    """Replace each `@FILE` by the words in the file. Raises BadInput if one cannot be read."""
     for word in words:
         if not word.startswith("@"):
             yield word
@@ -97,7 +100,7 @@ def _with_response_files(words: Sequence[str], folder: Path) -> Iterator[str]:
 
 
 def _joined(words: Iterable[str]) -> list[str]:
-    """The words with `--` before every option and its value joined to it."""
+    """Return the words with `--` before every option and its value joined to it."""
     joined: list[str] = []
     takes_value = False
     for word in words:
@@ -121,7 +124,7 @@ def _is_input(word: str) -> bool:
 
 
 def _sorted(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-    """Inputs, flags, and words that are left out."""
+    """Return inputs, flags, and words that are left out."""
     inputs: list[str] = []
     flags: list[str] = []
     left_out: list[str] = []
@@ -181,14 +184,14 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
 
 
 def _backend(flags: Sequence[str]) -> str | None:
-    """The backend that the flags compile for. Of several the one of a GPU, whose chip versions spell differently."""
+    """Return the backend that the flags compile for. A GPU comes first: versions spell its chip differently."""
     named = named_targets(flags)[0] or [CHIPS[name] for flag in flags if (name := flag.partition("=")[0]) in CHIPS]
     known = [name for name in named if name in IREE.backends] or named[:1]
     return next((name for name in known if name in ("rocm", "cuda")), known[0] if known else None)
 
 
 def _backend_in(path: Path) -> str | None:
-    """The backend that a textual program names itself."""
+    """Return the backend that a textual program names itself."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             match = _IN_PROGRAM.search(file.read(_READ))
@@ -198,7 +201,7 @@ def _backend_in(path: Path) -> str | None:
 
 
 def _devices(flags: Sequence[str], backend: str) -> int | None:
-    """The number of devices, when they are declared by number from 0 on; None when they are declared otherwise."""
+    """Return the number of devices, if they are declared by number from 0 on."""
     declared = [flag for flag in flags if flag.startswith(DEVICE)]
     if not declared or backend not in DEVICE_NAMES:
         return None

@@ -95,13 +95,13 @@ def devices_in(text: str) -> Iterator[str]:
 
 
 def position_of(device: str) -> int | None:
-    """The position that a device's name stands for; None for a user-defined name."""
+    """Return the position that a device's name stands for, unless the name is user-defined."""
     found = _POSITION.fullmatch(device)
     return int(found[1]) if found else None
 
 
 def declared_by(options: Sequence[str]) -> DeclaredDevices:
-    """The devices that a command line declares."""
+    """Return the devices that a command line declares."""
     backends = [text for text in options if text.startswith(BACKENDS)]
     if backends:  # the older option: one device, and options that declare devices are ignored
         return DeclaredDevices({"__device_0": backends[-1]}, sole=backends[-1])
@@ -115,7 +115,7 @@ def declared_by(options: Sequence[str]) -> DeclaredDevices:
 
 
 def declared_in(module: Module) -> dict[str, str]:
-    """The devices that a module declares itself, as in `DeclaredDevices`."""
+    """Return the devices that a module declares itself, as in `DeclaredDevices`."""
     from triage.mlir.tree import entries, split  # a compile does not parse the program
 
     found = {}
@@ -131,7 +131,7 @@ def declared_in(module: Module) -> dict[str, str]:
 
 
 def declaring(devices: Sequence[str], backend: str | None, options: Sequence[str]) -> tuple[str, ...]:
-    """The options that declare these devices, with the driver of the given options if they agree on one."""
+    """Return the options that declare these devices, with the driver of the given options if they agree on one."""
     drivers = {found[1] for text in options if (found := re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text))}
     driver = drivers.pop() if len(drivers) == 1 else DEVICE_NAMES.get(backend or "", "local")
     positions = [position_of(name) for name in devices]
@@ -145,13 +145,13 @@ def declaring(devices: Sequence[str], backend: str | None, options: Sequence[str
 
 
 def device_order(name: str) -> tuple[int, str, int, str]:
-    """A key that sorts devices by position, and user-defined names after them, `d10` after `d9`."""
+    """Return a key that sorts devices by position, and user-defined names after them, `d10` after `d9`."""
     position, head = position_of(name), name.rstrip("0123456789")
     return 1 << 30 if position is None else position, head, int(name[len(head) :][:9] or 0), name
 
 
 def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The backends that a command line names or implies, and the chips of GPUs."""
+    """Return the backends that a command line names or implies, and the chips of GPUs."""
     backends, chips = [], []
     for flag, _, value in (text.partition("=") for text in options):
         if f"{flag}=" in (BACKENDS, LOCAL):
@@ -167,20 +167,23 @@ def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
-    """The backend and the chip that a command line compiles for, each if it names exactly one."""
+    """Return the backend and the chip that a command line compiles for, each if it names exactly one."""
     backends, chips = map(set, named_targets(options))
     return backends.pop() if len(backends) == 1 else None, chips.pop() if len(chips) == 1 else None
 
 
 def is_gpu(backend: str | None) -> bool:
-    """Whether a backend's programs run on a GPU."""
+    """Return whether a backend's programs run on a GPU."""
     return DEVICE_NAMES.get(backend or "", "local") != "local"
 
 
 def target_flags(target: Target, known: frozenset[str], own: Sequence[str]) -> list[str] | Untestable:
-    """The flags for backend or devices, and chip, or why the version has none.
+    """Return the flags for backend or devices, and chip, or why the version has none.
 
-    known: the flags of the version; own: the flags of the recipe, which are not repeated.
+    Args:
+        target: What to compile for.
+        known: The flags of the version.
+        own: The flags of the recipe, which are not repeated.
     """
     flags: list[str] = []
     if not any(text.startswith((DEVICE, BACKENDS)) or STARTS_LATE.match(text) for text in own):
@@ -195,7 +198,7 @@ def target_flags(target: Target, known: frozenset[str], own: Sequence[str]) -> l
 
 
 def device_flags(target: Target) -> list[str]:
-    """The flags that name the target's backend or declare its devices."""
+    """Return the flags that name the target's backend or declare its devices."""
     if target.devices is None:
         return [f"{BACKENDS}{target.backend}"]
     name = DEVICE_NAMES[target.backend]

@@ -29,24 +29,24 @@ class IreeIr:
     """How the compiler prints its IR, and the MLIR tools next to it."""
 
     def tools(self, toolchain: Toolchain) -> MlirTools | None:
-        """The toolchain's MLIR tools, if the installation has them: a build tree may hold the compiler alone."""
+        """Return the toolchain's MLIR tools, if the installation has them: a build tree may hold the compiler alone."""
         optimizer = toolchain.program.with_name("iree-opt")
         is_wheel = optimizer.parent.name == "_mlir_libs"
         root = optimizer.parents[3] if is_wheel else optimizer.parents[1] / "compiler" / "bindings" / "python"
         return MlirTools(optimizer, root, "iree.compiler") if optimizer.is_file() else None
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """The MLIR dialects that it registers; empty when it lists none. EnvironmentFailure when it does not run."""
+        """Return the MLIR dialects that it registers; empty if it lists none. Raises EnvironmentFailure if it does not run."""
         tools = self.tools(toolchain)
         listed = answer_of([str(tools.optimizer), "--show-dialects"]).stdout.text.partition(":")[2] if tools else ""
         return frozenset(name.strip() for name in listed.split(",") if name.strip())
 
     def naming_pass(self, invocation: Invocation) -> Invocation:
-        """The same compile, printing which pass failed."""
+        """Return the same compile, printing which pass failed."""
         return _printing(invocation, ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED))
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
-        """The same compile on one thread."""
+        """Return the same compile on one thread."""
         return _printing(invocation, (_ONE_THREAD,))
 
     @property
@@ -55,35 +55,35 @@ class IreeIr:
         return _vocabulary()
 
     def is_printed_by(self, toolchain: Toolchain) -> bool:
-        """Whether this compiler has the options that print IR."""
+        """Return whether this compiler has the options that print IR."""
         return {"mlir-print-ir-after-all", "mlir-print-ir-after-change"} <= toolchain.capabilities.flags
 
     def up_to(self, invocation: Invocation, phase: str) -> Invocation:
-        """The same compile, stopped after a phase, with generic output."""
+        """Return the same compile, stopped after a phase, with generic output."""
         options = (*(text for text in invocation.options if not text.startswith("--compile-to")), f"--compile-to={phase}")
         return replace(invocation, options=options, printing=(*invocation.printing, *_PLAIN, _GENERIC))
 
     def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
-        """The same compile, printing the IR after each pass that changed it. only: the argument of the one pass to print."""
+        """Return the same compile, printing the IR after each pass that changed it, or after the one pass `only`."""
         chosen = f"--mlir-print-ir-after={only}" if only else "--mlir-print-ir-after-all"
         # In one thread passes follow each other as they do in the source, and no two dumps are mixed.
         printing = (chosen, "--mlir-print-ir-after-change", _ONE_THREAD, *_PLAIN, *([_GENERIC] if generic else []))
         return replace(invocation, printing=(*invocation.printing, *printing))
 
     def metrics_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        """The phase up to `last` whose output shows best which resources a program uses, if there is one."""
+        """Return the phase up to `last` whose output shows best which resources a program uses, if there is one."""
         known = toolchain.capabilities.phases
         reached = known[: known.index(last) + 1] if last in known else known
         return next((phase for phase in ("executable-targets", "stream") if phase in reached), None)
 
     def resource_metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
-        """The resources that a program uses, from its IR after that phase: metrics as in `RunFacts`."""
+        """Return the resources that a program uses, from its IR after that phase: metrics as in `RunFacts`."""
         with printed.open(encoding="utf-8", errors="replace") as lines:
             return resource_metrics(lines, self.words.counts["dispatches"], gpu=is_gpu(backend))
 
 
 def _printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
-    """The same compile with the options that the recipe does not set."""
+    """Return the same compile with the options that the recipe does not set."""
     names = {flag_name(option) for option in invocation.options}
     return replace(invocation, printing=(*invocation.printing, *(option for option in extra if flag_name(option) not in names)))
 
@@ -106,7 +106,7 @@ def resource_metrics(lines: Iterable[str], dispatching: Collection[str], *, gpu:
     """Count `dispatches`, the operations of the host's program that start a kernel, and `shared_bytes`, the most that the
     workgroups of one kernel share. The latter is left out where a type's size is unknown, and for a target without it.
 
-    dispatching: the operations that start a kernel.
+    `dispatching` are the operations that start a kernel.
     """
     dispatches, kernels, unknown = 0, [0], False
     for line in lines:
@@ -127,6 +127,6 @@ def resource_metrics(lines: Iterable[str], dispatching: Collection[str], *, gpu:
 
 
 def _type_bytes(text: str) -> int | None:
-    """The bytes that nested arrays and vectors of one element type take; None for a structure of several fields."""
+    """Return the bytes that nested arrays and vectors of one element type take, if they are known."""
     sizes = [int(bits or eighths) for bits, eighths in _SCALAR.findall(text)]
     return prod(map(int, _DIMENSION.findall(text))) * ((sizes[0] + 7) // 8) if len(sizes) == 1 else None

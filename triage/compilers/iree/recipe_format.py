@@ -180,7 +180,7 @@ class IreeFormat(RecipeFormat):
 
 
 def read_flagfile(path: Path) -> RunSpec:
-    """The values, function, device and other options in a flag file. Files in it are relative to its folder.
+    """Return the values, function, device and other options in a flag file. Files in it are relative to its folder.
 
     Raises:
         BadFiles: with every mistake, by line and column.
@@ -214,7 +214,7 @@ def read_flagfile(path: Path) -> RunSpec:
 
 
 def read_data_folder(folder: Path) -> RunSpec:
-    """The values in a folder with `input_0.pb`, `output_0.pb` and so on. BadFiles unless each number has one file."""
+    """Return the values in a folder with `input_0.pb`, `output_0.pb` and so on. Raises BadFiles unless each has one file."""
     inputs, expected = _numbered(folder, "input"), _numbered(folder, "output")
     if not expected:
         message = f"this is not a folder of test data: it has no output_0{TENSOR_PROTO} to compare with."

@@ -29,7 +29,7 @@ def remedy_hints() -> RemedyHints:
 
 
 def _devices_named(program: Path) -> frozenset[str]:
-    """The devices that a textual program refers to; the file may have any size."""
+    """Return the devices that a textual program refers to; the file may have any size."""
     if not program.stat().st_size:
         return frozenset()
     with program.open("rb") as source, mmap(source.fileno(), 0, access=ACCESS_READ) as text:
@@ -37,7 +37,7 @@ def _devices_named(program: Path) -> frozenset[str]:
 
 
 def _declaring_for(case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
-    """The options that declare these devices and those that the case declares, unless it declares all of them."""
+    """Return the options that declare these devices and those that the case declares, unless it declares all of them."""
     options = [flag.text for flag in case.flags]
     if not any(text.startswith(DEVICE) for text in options):
         if case.target.backend not in DEVICE_NAMES:

@@ -36,18 +36,18 @@ class IreeRunner:
     """Flags of the compiler that switch its optimisations off."""
 
     def program(self, root: Path, *, measured: bool) -> Path | None:
-        """The program that runs a compiled file once, or measures it, in an installation of the package or the compiler."""
+        """Return the program of an installation that runs a compiled file once, or measures it."""
         # The scripts in a virtual environment's bin/ stay the same when its runtime is replaced.
         files = (root / folder / f"iree-{'benchmark' if measured else 'run'}-module" for folder in _TOOLS)
         return next((path for path in files if path.is_file() and not is_script(path)), None)
 
     def device(self, case: Case, run: RunSpec) -> str | None:
-        """The kind of device that a run needs besides a processor, such as `hip`."""
+        """Return the kind of device that a run needs in addition to a processor, such as `hip`."""
         name = _device(case, run).partition(":")[0]
         return None if name.startswith("local") else name
 
     def options(self, case: Case, run: RunSpec) -> list[str]:
-        """The options that decide what a run does, without its values."""
+        """Return the options that decide what a run does, without its values."""
         # Devices that the flags name replace the usual one.
         options = [] if any(flag.startswith("--device=") for flag in run.flags) else [f"--device={_device(case, run)}"]
         options += [f"--function={run.function}"] if run.function else []
@@ -68,10 +68,17 @@ class IreeRunner:
         results: Sequence[Path] = (),
         measured: bool = False,
     ) -> list[str]:
-        """The command that runs a compiled file.
+        """Return the command that runs a compiled file.
 
-        libraries: further compiled files to load; results: files to write the results to, see `result_files`; measured: the
-        program measures, and prints what `seconds` reads.
+        Args:
+            program: The runtime's program.
+            module: The compiled file.
+            options: See `options`.
+            libraries: Further compiled files to load.
+            inputs: The arguments.
+            expected: The results to compare with.
+            results: Files to write the results to, see `result_files`.
+            measured: Whether the program measures, and prints what `seconds` reads.
         """
         argv = [str(program), *(f"--module={path}" for path in (module, *libraries)), *options]
         argv += [*(f"--input={text}" for text in inputs), *(f"--expected_output={text}" for text in expected)]
@@ -79,12 +86,12 @@ class IreeRunner:
         return [*argv, "--benchmark_format=json"] if measured else argv
 
     def benchmark_argv(self, program: Path, module: Path, case: Case, run: RunSpec) -> list[str]:
-        """The command that measures a function of a compiled file."""
+        """Return the command that measures a function of a compiled file."""
         argv = self.argv(program, module, self.options(case, run), inputs=run.inputs, measured=True)
         return [*argv, f"--benchmark_min_time={_SECONDS}s"]
 
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
-        """Wall time (or CPU time) of each repetition, parsed from the output of a program that measures."""
+        """Return wall time (or CPU time) of each repetition, parsed from the output of a program that measures."""
         clock = "cpu_time" if cpu else "real_time"
         report = _json(output[output.find("{") :])
         try:
@@ -94,33 +101,33 @@ class IreeRunner:
             return []
 
     def counting(self, file: Path) -> list[str]:
-        """Options of the compiler that write to a file how many kernels the program starts."""
+        """Return options of the compiler that write to a file how many kernels the program starts."""
         return ["--iree-scheduling-dump-statistics-format=json", f"--iree-scheduling-dump-statistics-file={file}"]
 
     def dispatches(self, text: str) -> int | None:
-        """The number of kernels in that file."""
+        """Return the number of kernels in that file."""
         try:
             return int(_json(text)["stream-aggregate"]["execution"]["dispatch-count"])
         except (ValueError, LookupError, TypeError, OverflowError):  # not its usual report
             return None
 
     def extracting(self, folder: Path) -> list[str]:
-        """Options of the compiler that write programs to a folder which start one kernel each."""
+        """Return options of the compiler that write programs to a folder which start one kernel each."""
         return [f"--iree-hal-dump-executable-benchmarks-to={folder}"]
 
     def extracted(self, text: str) -> list[tuple[str, str]]:
-        """The kernels of such a program, each with the option that measures it alone."""
+        """Return the kernels of such a program, each with the option that measures it alone."""
         executable = _EXECUTABLE.search(text)
         name = executable[1] if executable else "dispatch"
         functions = enumerate(_DISPATCH.findall(text), 1)
         return [(name if number == 1 else f"{name}-{number}", f"--benchmark_filter=^BM_{each}/") for number, each in functions]
 
     def overlooks_nan(self, version: str | None) -> bool:
-        """Whether the program of this release treats NaN as equal to any number."""
+        """Return whether the program of this release treats NaN as equal to any number."""
         return version is not None and Version(version) < _COMPARES_NAN
 
     def unusable(self, stderr: str) -> Untestable | None:
-        """Why the program could not run anything: a missing device, or an option that this version does not know."""
+        """Return why the program could not run anything: a missing device, or an option that this version does not know."""
         if match := _NO_DEVICE.search(stderr):
             return Untestable(Cause.TARGET, f"this machine has no device {match['device']}: {match['reason'].strip(' :')}")
         if match := _UNKNOWN_FLAG.search(stderr):
@@ -128,13 +135,13 @@ class IreeRunner:
         return None
 
     def result_files(self, stdout: str, folder: Path) -> list[Path]:
-        """A file in a folder for each result that a run printed, named as `values.file_value` expects."""
+        """Return a file in a folder for each result that a run printed, named as `values.file_value` expects."""
         endings = (result_ending(match["raw"]) for match in _RESULT.finditer(stdout))
         return [folder / f"{index}{ending}" for index, ending in enumerate(endings)]
 
 
 def is_script(path: Path) -> bool:
-    """Whether a file names the program that runs it in its first line."""
+    """Return whether a file names the program that runs it in its first line."""
     with path.open("rb") as source:
         return source.read(2) == b"#!"
 

@@ -42,14 +42,16 @@ class IreeSuites:
     """IREE's test suites."""
 
     def cases(self, folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
-        """The cases of a suite: for each config the tests below `folder` that it does not skip, in the order of their names.
+        """Return the cases of a suite: for each config the tests that it does not skip, in the order of their names.
 
-        configs: files with flags and known failures; or tests of whole models, which name their modules by their path in
-        `folder`, and folders of such tests. downloads: where files from URLs are kept.
+        Args:
+            folder: The tests are below it, and names of modules are relative to it.
+            configs: Files with flags and known failures, tests of whole models, or folders of such tests.
+            downloads: Where files from URLs are kept.
 
         Raises:
-            BadFiles: with the mistakes of all configs and tests.
-            BadInput: there is no test below the folder.
+            BadFiles: With the mistakes of all configs and tests.
+            BadInput: The folder has no test.
         """
         suite = Suite(folder, downloads)
         cases: list[Case] = []
@@ -65,9 +67,9 @@ class IreeSuites:
     def updated_config(
         self, folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool
     ) -> UpdatedFile:
-        """A config with the known failures that were seen. BadFiles when it cannot be read or edited.
+        """Return a config with the known failures that were seen. Raises BadFiles if it cannot be read or edited.
 
-        observed: of cases with this config; prune: remove listed tests that exist in none of the folders.
+        Only cases of this config are in `observed`. `prune` removes listed tests that exist in none of the folders.
         """
         file = SuiteFile(Suite(path.parent, path.parent), path)
         if is_onnx_models(file.data) or is_model_test(file.data):
@@ -98,7 +100,7 @@ class IreeSuites:
 
 
 def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
-    """The tests of models below a folder, whose other files are modules."""
+    """Return the tests of models below a folder, whose other files are modules."""
     files = [SuiteFile(suite, file) for file in sorted(folder.rglob("*.json"))]
     tests = [file for file in files if is_model_test(file.data)]
     if not tests:
@@ -107,7 +109,7 @@ def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
 
 
 def _cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
-    """Yield the cases of a JSON file. several: whether there are others, so that its name is part of the cases' names."""
+    """Yield the cases of a JSON file. Its name is part of the cases' names if there are `several`."""
     suite = file.suite
     if is_model_test(file.data):
         yield from model_cases(file)
@@ -156,7 +158,7 @@ def _case(file: SuiteFile, config: SuiteConfig, test: str, program: Path, values
 
 
 def _tests(folder: Path) -> list[tuple[str, Path]]:
-    """The names and folders of the tests of the suite that a folder belongs to.
+    """Return the names and folders of the tests of the suite that a folder belongs to.
 
     The name is the path below the folder with `conftest.py`, and the last two folders of a Torch test.
     """

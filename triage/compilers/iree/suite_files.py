@@ -39,7 +39,7 @@ class Suite:
     """A folder of tests."""
 
     def __init__(self, folder: Path, downloads: Path) -> None:
-        """folder: what names of modules are relative to; downloads: where files from URLs are kept."""
+        """Names of modules are relative to `folder`. Files from URLs are kept in `downloads`."""
         self.folder, self.downloads = folder.absolute(), downloads
         self.problems: list[Problem] = []
         self._artifacts: dict[Path, tuple[Artifact, ...]] = {}
@@ -53,17 +53,17 @@ class Suite:
             self.problems += error.problems
 
     def made(self, key: str, name: str, source: str | Generator, *before: Artifact) -> Path:
-        """The path of a file that is downloaded or generated. key: decides its content; before: what it is made of."""
+        """Return the path of a file that is downloaded or generated from `before`. The key decides its content."""
         path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
         self._artifacts[path] = (*before, Artifact(path, source))
         return path
 
     def download(self, url: str) -> Path:
-        """The path of the file of a URL."""
+        """Return the path of the file of a URL."""
         return self.made(url, PurePosixPath(urlsplit(url).path).name or "file", url)
 
     def artifacts_of(self, *paths: Path) -> tuple[Artifact, ...]:
-        """What has to be obtained before these files are there."""
+        """Return what has to be obtained before these files are there."""
         return tuple(artifact for path in paths for artifact in self._artifacts.get(path, ()))
 
     def run(
@@ -74,7 +74,7 @@ class Suite:
         flags: Sequence[str] = (),
         libraries: Sequence[Library] = (),
     ) -> RunSpec:
-        """A run with these values and weights (by scope). Flags that set a tolerance become tolerances."""
+        """Return a run with these values and weights (by scope). Flags that set a tolerance become tolerances."""
         files = [Path(file) for text in (*inputs, *expected) if (file := split_value(text).file)]
         tolerances = {flag: match for flag in flags if (match := _TOLERANCE.match(flag))}
         return RunSpec(
@@ -98,15 +98,15 @@ class SuiteFile:
         self.data: Any = self._document.data
 
     def content(self, model: type[M]) -> M:
-        """The content by its model. BadFiles with every mistake."""
+        """Return the content by its model. Raises BadFiles with every mistake."""
         return content_of(self._document, model)
 
     def mistake(self, message: str, *at: At) -> BadFiles:
-        """The error for a mistake."""
+        """Return the error for a mistake."""
         return BadFiles([self._document.problem(at, message)])
 
     def file(self, place: str, *at: At) -> Path:
-        """The file of a URL or next to this one."""
+        """Return the file of a URL or next to this one."""
         if re.match(r"https?://[^/]+/.", place):
             return self.suite.download(place)
         path = (self.path.parent / place).absolute()
@@ -115,13 +115,13 @@ class SuiteFile:
         return path
 
     def file_below(self, name: str, *at: At) -> Path:
-        """A file somewhere below the folder, by its name."""
+        """Return a file somewhere below the folder, by its name."""
         for file in sorted(self.suite.folder.rglob(name)):
             return file
         raise self.mistake(f'there is no file "{name}" below {self.suite.folder}: name a folder that has it as well.', *at)
 
     def program(self, place: str, flags: Sequence[str], *at: At) -> Library:
-        """A program by its URL or path, with its flags."""
+        """Return a program by its URL or path, with its flags."""
         path = self.file(place, *at)
         if path.suffix not in IREE.inputs:
             raise self.mistake(f'"{path.name}" is not a program: name a file of {", ".join(IREE.inputs)}.', *at)
@@ -129,7 +129,7 @@ class SuiteFile:
         return Library(Input(path, IREE.inputs[path.suffix]), own, self.suite.artifacts_of(path))
 
     def value(self, text: str, place: str | None, *at: At) -> str:
-        """A value in the notation of the runtime: `TYPE`, `TYPE=@FILE`, `@FILE`, or a literal. place: the URL of its file."""
+        """Return a value in the notation of the runtime, such as `TYPE=@FILE`. `place` is the URL of its file."""
         try:
             parts = split_value(text) if place is None else ValueText(text, place, "")
         except ValueError as error:
@@ -137,7 +137,7 @@ class SuiteFile:
         return text if parts.file is None else str(replace(parts, file=str(self.file(parts.file, *at))))
 
     def case(self, recipe: str, program: Library, name: str = "", limits: Limits = LIMITS) -> Case:
-        """The case that compiles the program of a test. name: of the file when left out."""
+        """Return the case that compiles the program of a test, named for the file by default."""
         backend, chip = target_of([flag.text for flag in program.flags])
         folder = self.suite.folder
         below = self.path.relative_to(folder) if self.path.is_relative_to(folder) else Path(self.path.name)
@@ -163,7 +163,7 @@ class RandomWeights:
     seed: int | None
 
     def write(self, target: Path) -> None:
-        """Write a file in the `safetensors` format, which the runtime reads. ValueError if there is nothing to draw."""
+        """Write a file in the `safetensors` format, which the runtime reads. Raises ValueError if there is nothing to draw."""
         import numpy as np
 
         header: dict[str, dict[str, object]] = {}
@@ -207,7 +207,7 @@ class RandomTensor:
     offset: float = 0.0
 
     def write(self, target: Path) -> None:
-        """Draw the tensor and write it. ValueError for a type that numpy does not have."""
+        """Draw the tensor and write it. Raises ValueError for a type that numpy does not have."""
         import numpy as np
 
         random = np.random.RandomState(self.seed)
@@ -227,7 +227,7 @@ class ModelArguments:
     folder: Path
 
     def __call__(self) -> tuple[Artifact, ...]:
-        """Return a file for each argument. ValueError if the model cannot be read."""
+        """Return a file for each argument. Raises ValueError if the model cannot be read."""
         import onnx
 
         try:

@@ -140,13 +140,13 @@ class _TorchTest(MappingFormat):
 
 
 def is_model_test(data: Any) -> bool:
-    """Whether a JSON file is a test of a model. A module of a test with a `type` has only the keys `mlir` and its flags."""
+    """Return whether a JSON file is a test of a model. A module of such a test has only the keys `mlir` and its flags."""
     is_module = isinstance(data, dict) and not data.keys() - _Module.model_fields.keys()
     return isinstance(data, dict) and not is_module and not data.keys().isdisjoint(("type", "function_run", "mlir"))
 
 
 def is_onnx_models(data: Any) -> bool:
-    """Whether a JSON file is a config of ONNX models."""
+    """Return whether a JSON file is a config of ONNX models."""
     return isinstance(data, dict) and _OUTCOMES in data
 
 
@@ -161,7 +161,7 @@ def model_cases(file: SuiteFile) -> Iterator[Case]:
 
 
 def expected_at(*stages: Stage) -> tuple[Expectation, ...]:
-    """Known failures at these stages."""
+    """Return known failures at these stages."""
     return tuple(Expectation(None, stage=stage) for stage in stages)
 
 
@@ -215,7 +215,7 @@ def _golden(case: Case, **limits: float | None) -> Case:
 
 
 def _measured(case: Case, run: RunSpec) -> Case:
-    """The case with a run that is measured, also by `bench`."""
+    """Return the case with a run that is measured, also by `bench`."""
     run = replace(run, measured=True)
     plain = replace(run, flags=tuple(flag for flag in run.flags if not flag.startswith("--benchmark_")))
     return replace(case, run=run, benchmarks=(plain,))
@@ -261,7 +261,7 @@ def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
 
 
 def _quality_test(file: SuiteFile, name: str) -> SuiteFile:
-    """The quality test that a benchmark names: by its folder and its file, joined by `_`."""
+    """Return the quality test that a benchmark names: by its folder and its file, joined by `_`."""
     for path in sorted(file.suite.folder.rglob("*.json")):
         if f"{path.parent.name}_{path.stem}" == name and path != file.path:
             found = SuiteFile(file.suite, path)
@@ -272,7 +272,7 @@ def _quality_test(file: SuiteFile, name: str) -> SuiteFile:
 
 
 def _sharktank_model(file: SuiteFile) -> tuple[Library, Path]:
-    """The program of a quality test, and its weights. Without real ones they are zero, as the compiler writes them there."""
+    """Return the program of a quality test, and its weights, which are zero without real ones."""
     test, machine = file.content(_SharktankTest), _Machine(file)
     flags = list(test.compiler_flags)
     if (name := test.tuner_file.get(machine.kind)) is not None:
@@ -319,7 +319,7 @@ def onnx_cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
 
 
 def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
-    """The program of a test with formulas for its inputs, and how to run it."""
+    """Return the program of a test with formulas for its inputs, and how to run it."""
     test = file.content(_TorchTest)
     program = file.file(test.file_name, "file_name")
     inputs: list[Path] = []

@@ -119,7 +119,7 @@ def _metadata(program: Path) -> Iterator[Path]:
 
 
 def _python(toolchain: Toolchain) -> Path | Untestable:
-    """The interpreter for the Python version of the wheel."""
+    """Return the interpreter for the Python version of the wheel."""
     wanted = None
     for folder in _metadata(toolchain.program):
         tags = (folder / "WHEEL").read_text("utf-8", "replace") if (folder / "WHEEL").is_file() else ""
@@ -134,7 +134,7 @@ def _python(toolchain: Toolchain) -> Path | Untestable:
 
 
 def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
-    """The case as the worker reads it; it contains no path."""
+    """Return the case as the worker reads it; it contains no path."""
     backend, name = case.target.backend, toolchain.revision.name
     if backend not in toolchain.capabilities.backends:
         known = ", ".join(sorted(toolchain.capabilities.backends))

@@ -19,7 +19,7 @@ _PRESENT = frozenset((*sys.stdlib_module_names, "triton", "torch", "numpy", "set
 
 
 def is_standalone(path: Path, text: str) -> bool:
-    """Whether a toolchain can import the file."""
+    """Return whether a toolchain can import the file."""
     source = _PythonFile(path, text)
     for statement in source.tree.body:
         if isinstance(statement, ast.For) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
@@ -61,7 +61,7 @@ class _PythonFile:
                 self.bound.setdefault(name, []).append(statement)
 
     def file_of(self, statement: Import, name: str) -> tuple[Path, str | None] | None:
-        """The file of the package, and the name in it, that an import binds to `name`; a module has no name in it."""
+        """Return the file of the package, and the name in it, that an import binds to `name`; a module has no name in it."""
         alias = next((node for node in statement.names if _bound_name(node) == name), statement.names[0])
         if isinstance(statement, ast.Import):
             file = self._file(alias.name if alias.asname else name, 0)
@@ -143,7 +143,7 @@ class _Copy:
         return self._files[path]
 
     def _text_of(self, source: _PythonFile, statement: ast.stmt) -> str:
-        """The statement without imports from the package and decorators that tune a kernel; what it uses is taken."""
+        """Return the statement without imports from the package and decorators that tune a kernel; what it uses is taken."""
         decorators = [f"@{ast.unparse(node)}" for node in getattr(statement, "decorator_list", []) if is_jit(node)]
         text = "\n".join([*decorators, ast.get_source_segment(source.text, statement) or ""])  # the latter without decorators
         free = _names_read(text)
@@ -171,7 +171,7 @@ def _names_bound(table: SymbolTable) -> list[str]:
 
 
 def _names_read(text: str) -> list[str]:
-    """The global names that a statement reads and does not bind itself."""
+    """Return the global names that a statement reads and does not bind itself."""
     top = symtable(text, "", "exec")
     tables = [top]
     for table in tables:

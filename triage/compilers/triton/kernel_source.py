@@ -71,9 +71,9 @@ constexprs."""
 
 
 def guess_kernel(source: str, name: str | None = None, host: str | None = None) -> KernelGuess | None:
-    """Guess a specialisation of the source's kernel; None if the source has no kernel or cannot be parsed.
+    """Guess a specialisation of the source's kernel, if it is Python and has one.
 
-    host: the text with the launches and decorators, if it is another one.
+    `host` is the text with the launches and decorators, if it is another one.
 
     Raises:
         BadInput: No kernel has that name; or no name is given and there are several kernels that no other calls.
@@ -98,7 +98,7 @@ def guess_kernel(source: str, name: str | None = None, host: str | None = None) 
 
 
 def is_jit(decorator: ast.expr) -> bool:
-    """Whether a decorator marks a kernel."""
+    """Return whether a decorator marks a kernel."""
     return ast.unparse(decorator).partition("(")[0] in ("triton.jit", "jit", "tl.jit")
 
 
@@ -134,7 +134,7 @@ def _guess(host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.
 
 
 def _constant(name: str, kind: str, uses: Uses) -> Constant:
-    """A value that fits how a constexpr is used. kind: of what host code passes."""
+    """Return a value that fits how a constexpr is used; `kind` is that of what host code passes."""
     if kind == "type" or name in uses["types"] or (not kind and _NAMES_TYPE.search(name) and name not in uses["sizes"]):
         return "tl.float32"
     is_switch = name in uses["tested"] or name.upper().startswith(_SWITCHES)
@@ -184,7 +184,7 @@ def _shown(host: ast.Module, kernel: str, parameters: Sequence[str]) -> dict[str
 
 
 def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
-    """What an expression of host code is, if its text shows it; of a list, an element."""
+    """Return what an expression of host code is, if its text shows it; of a list, an element."""
     same: Sequence[ast.expr] = ()  # expressions that this one may be equal to
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
@@ -250,12 +250,12 @@ def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) ->
 
 
 def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
-    """The names that these are computed from, themselves included."""
+    """Return the names that these are computed from, themselves included."""
     return _names_of(_below([ast.Name(name) for name in names], bindings_in(kernel), ast.iter_child_nodes))
 
 
 def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
-    """What names are bound to: by assignments, loops and defaults of parameters."""
+    """Return what names are bound to: by assignments, loops and defaults of parameters."""
     bound: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
         pairs: list[tuple[str, ast.expr]] = []
@@ -296,12 +296,12 @@ def _names_of(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _is_load(node: ast.AST) -> bool:
-    """Whether this reads memory; an atomic operation returns what was there."""
+    """Return whether this reads memory; an atomic operation returns what was there."""
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].startswith(("load", "atomic_"))
 
 
 def _base_of(node: ast.AST) -> Sequence[ast.AST]:
-    """The parts of an address that may be the pointer: the first operand of a sum."""
+    """Return the parts of an address that may be the pointer: the first operand of a sum."""
     match node:
         case ast.Call(func=ast.Attribute(attr="where"), args=[_, first, second]) | ast.IfExp(body=first, orelse=second):
             return (first, second)

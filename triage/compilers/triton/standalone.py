@@ -77,7 +77,7 @@ class TritonScript(ReproScript):
 
 
 def _packages(task: StandaloneCompile) -> list[str]:
-    """The requirements of the script: the release, and what it imports but its wheel does not require."""
+    """Return the requirements of the script: the release, and what it imports but its wheel does not require."""
     unlisted = ["setuptools"] if _release(task) < (3, 3) else []
     return [task.requirement, *unlisted] if task.requirement else []
 
@@ -91,7 +91,7 @@ def _release(task: StandaloneCompile) -> tuple[int, int]:
 
 
 def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
-    """A script that compiles the kernel with the calls of that Triton release."""
+    """Return a script that compiles the kernel with the calls of that Triton release."""
     from jinja2 import Environment, StrictUndefined
 
     target, release = task.case.target, _release(task)
@@ -118,7 +118,7 @@ def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
 
 
 def _arguments(task: StandaloneCompile, kernel: KernelSpec, release: tuple[int, int]) -> dict[str, Any]:
-    """The arguments of `ASTSource`, and what hints need before it."""
+    """Return the arguments of `ASTSource`, and what hints need before it."""
     from triage.compilers.triton.worker.api_versions import Specialised
 
     if task.function is None:
@@ -142,7 +142,7 @@ class _Code(str):
 
 
 def _code(value: object) -> str:
-    """A value as Python."""
+    """Return a value as Python."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_code(key)}: {_code(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, str):

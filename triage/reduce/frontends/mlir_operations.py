@@ -24,7 +24,7 @@ _NARROW = 4  # operations; a shorter window is left to the pass that drops singl
 
 
 def jump(candidate: ReducedCase, test: InterestingnessTest, line: int) -> ReducedCase | None:
-    """Keep the operation at a source line with as few neighbours as possible. Return None when that never fails."""
+    """Keep the operation at a source line with as few neighbours as possible, if that fails."""
     return test.first(_neighbourhoods(candidate, line))
 
 
@@ -200,7 +200,7 @@ def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
 
 
 def _without_unread_inputs(candidate: ReducedCase) -> ReducedCase | None:
-    """Drop the inputs of linalg.generic that its body does not read. Return None when all are read."""
+    """Drop the inputs of linalg.generic that its body does not read, if there are any."""
     module, _ = copy_module(module_of(candidate))
     changed = False
     for operation in module.walk():

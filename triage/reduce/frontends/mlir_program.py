@@ -176,7 +176,7 @@ def pieces(function: Operation) -> list[Operation]:
 
 
 def _is_copied(operation: Operation) -> bool:
-    """Whether `cut` copies an operation to its users: short constants and empty tensors."""
+    """Return whether `cut` copies an operation to its users: short constants and empty tensors."""
     if operation.operands or operation.regions or len(operation.results) != 1:
         return False
     texts = operation.texts()
@@ -191,7 +191,7 @@ def cut(
     Values that the kept operations need from others become arguments. `returned` are the results of the new function, by
     default the values that the dropped operations used or, when there are none, those that nothing uses.
 
-    Returns None when the operations cannot be cut apart.
+    Returns None if the operations cannot be cut apart.
     """
     module, block = module_of(candidate), body_of(function)
     if block is None:

@@ -248,7 +248,7 @@ def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
 
 
 def _with_statements(candidate: ReducedCase, items: Sequence[ast.stmt], kept: Sequence[ast.stmt]) -> ReducedCase | None:
-    """Drop the items that are not kept and the statements that need them. Returns None when that drops the kernel."""
+    """Drop the items that are not kept and the statements that need them, unless that drops the kernel."""
     tree: ast.Module = edited(tree_of(candidate), dict.fromkeys(set(items) - set(kept)))
     while broken := undefined_reads(tree):
         tree = edited(tree, dict.fromkeys(broken))

@@ -75,7 +75,7 @@ class Port:
 
 @dataclass(frozen=True)
 class LintProgram:
-    """A module with the options it is compiled with, its backend and its chip (None if unknown)."""
+    """A module with the options it is compiled with, and its backend and chip, if they are known."""
 
     module: Module
     options: Sequence[str] = ()
@@ -90,7 +90,7 @@ class LintProgram:
 
     @cached_property
     def declared(self) -> DeclaredDevices | None:
-        """The devices that options and module declare; None if both mention none."""
+        """The devices that options and module declare, if they mention any."""
         flags = declared_by(self.options)
         if not flags.devices and not self.declares and flags.problem is None:
             return None
@@ -149,7 +149,7 @@ class LintProgram:
         return [value for value in free_values(operation) if is_tensor(value)]
 
     def only_carries(self, operation: Operation) -> bool:
-        """Whether an operation only passes values on, so that their devices do not matter."""
+        """Return whether an operation only passes values on, so that their devices do not matter."""
         return operation.name in self.words.carried or operation.name.partition(".")[0] in self.words.carried
 
     def placed_on(self, operation: Operation) -> str | None:
@@ -205,12 +205,12 @@ def _only(devices: set[D]) -> D | None:
 
 
 def is_tensor(value: Value) -> bool:
-    """Whether a value is stored on a device."""
+    """Return whether a value is stored on a device."""
     return value.type.startswith(_TENSORS)
 
 
 def is_control_flow(operation: Operation) -> bool:
-    """Whether an operation is structured control flow."""
+    """Return whether an operation is structured control flow."""
     return operation.name.startswith("scf.")
 
 

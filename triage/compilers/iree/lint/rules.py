@@ -169,7 +169,7 @@ def _names(devices: Collection[str]) -> str:
 
 
 def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
-    """The length of the longest chain of in-place operations, and the last of them."""
+    """Return the length of the longest chain of in-place operations, and the position of the last of them."""
     words, longest, end = program.words, 0, None
     growing = {*LOOPS, *words.passes_on, *words.stores, *words.updates}
     for function in program.functions:

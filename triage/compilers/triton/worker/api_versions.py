@@ -26,7 +26,7 @@ class Specialised:
 
     @classmethod
     def of(cls, function: Any, names: list[str], spec: dict[str, Any], constants: dict[str, Any]) -> Specialised:
-        """What `spec` says about a function. What is known to be 1 is folded as a constant is."""
+        """Return what `spec` says about a function. What is known to be 1 is folded as a constant is."""
         ones = {name: 1 for name, hints in spec["hints"].items() if hints.get("divisibility") == 1}
         types = {name: spec["signature"][name] for name in names if name in spec["signature"]}
         return cls(function, names, types, {**constants, **ones}, spec["hints"])
@@ -36,15 +36,15 @@ class Specialised:
         return sorted(self.names.index(name) for name, hints in self.hints.items() if hints.get(hint) == value)
 
     def by_position(self, values: dict[str, Any]) -> dict[int, Any]:
-        """The same, keyed by position instead of name."""
+        """Return the same, keyed by position instead of name."""
         return {self.names.index(name): value for name, value in values.items()}
 
     def known(self) -> dict[int, int]:
-        """Position -> what divides the argument."""
+        """Return position -> what divides the argument."""
         return {**dict.fromkeys(self.with_hint("divisibility", 16), 16), **dict.fromkeys(self.with_hint("divisibility", 1), 1)}
 
     def arguments(self, version: Version) -> dict[str, Any]:
-        """The arguments of `ASTSource` from 3.0 on; before 3.3 those with hints need `attrs` as well."""
+        """Return the arguments of `ASTSource` from 3.0 on; before 3.3 those with hints need `attrs` as well."""
         if version < (3, 3):
             types = {name: type_ for name, type_ in self.types.items() if name not in self.constants}
             return {"signature": types, "constants": self.constants}
@@ -82,7 +82,7 @@ def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> N
 
 
 def _compile_2_1(triton: Any, kernel: Specialised, spec: dict[str, Any], report: KernelReport) -> None:
-    """2.1 and 2.2: a function of keywords. Stages are pairs of a parser and a compiler, made inside of it."""
+    """Compile with 2.1 or 2.2: a function of keywords. Stages are pairs of a parser and a compiler, made inside of it."""
     compiler = sys.modules["triton.compiler.compiler"]
     known = {"num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "enable_warp_specialization", "enable_persistent"}
     _check_options(spec, known)
@@ -121,7 +121,7 @@ class _Driverless:
 
 
 def _compile_2_3(triton: Any, kernel: Specialised, spec: dict[str, Any], report: KernelReport) -> None:
-    """2.3: a source, its arguments by position; one backend."""
+    """Compile with 2.3: a source, its arguments by position; one backend."""
     compiler = sys.modules["triton.compiler.compiler"]
     _watch(compiler.CUDABackend, report, spec, None)
     types, constants = kernel.by_position(kernel.types), kernel.by_position(kernel.constants)
@@ -136,7 +136,7 @@ def _sets(kernel: Specialised) -> dict[str, set[int]]:
 
 
 def _source_3_0(kernel: Specialised, version: Version) -> Any:
-    """3.0 and later: arguments by name. Their hints have had three different formats."""
+    """Return a source for 3.0 and later: arguments by name. Their hints have had three different formats."""
     compiler = sys.modules["triton.compiler.compiler"]
     arguments = kernel.arguments(version)
     if version < (3, 2):
@@ -152,7 +152,7 @@ def _source_3_0(kernel: Specialised, version: Version) -> Any:
 
 
 def _compile_3_0(triton: Any, source: Any, spec: dict[str, Any], report: KernelReport, version: Version) -> None:
-    """3.0 and later: targets by name, a backend for each."""
+    """Compile with 3.0 or later: targets by name, a backend for each."""
     from triton.backends.compiler import GPUTarget
 
     compiler = sys.modules["triton.compiler.compiler"]
@@ -191,7 +191,7 @@ def _check_options(spec: dict[str, Any], known: set[str]) -> None:
 
 
 def _specialise(source: str, spec: dict[str, Any], language: Any) -> Specialised:
-    """The kernel of `source` as `spec` has it. Mistaken where the two do not fit, Unsupported for a type that
+    """Return the kernel of `source` as `spec` has it. Mistaken where the two do not fit, Unsupported for a type that
     `triton.language` lacks.
     """
     function = _find(source, spec)
