@@ -133,16 +133,10 @@ class SelectedLines:
 
     def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
         self._needle, self._message = _selectors(rules)
-        self._lines = self._numbered(pieces)
+        self.numbered = self._numbered(pieces)
         self.above: deque[bytes] = deque(maxlen=_LINES_ABOVE)
         """The lines before the one that was yielded last."""
         self.follow = 0
-
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        return self
-
-    def __next__(self) -> tuple[int, bytes]:
-        return next(self._lines)
 
     def _numbered(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         cutter = LineCutter()
@@ -150,10 +144,8 @@ class SelectedLines:
         for lines in chain(map(cutter.feed, pieces), (cutter.finish(),)):
             for line in lines:
                 number += 1
-                if self.follow > 0:
-                    self.follow -= 1
-                    yield number, line
-                elif self._is_selected(line):
+                self.follow -= 1
+                if self.follow >= 0 or self._is_selected(line):
                     yield number, line
                 self.above.append(line)
 

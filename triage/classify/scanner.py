@@ -121,7 +121,7 @@ class _Scanner:
 
     def _next(self, wanted: int = 1) -> tuple[int, LogLine] | None:
         self._follow(wanted)
-        number, raw = next(self._lines, (0, b""))
+        number, raw = next(self._lines.numbered, (0, b""))
         return (number, clean(raw)) if number else None
 
     def _line(self, number: int, line: LogLine) -> None:
