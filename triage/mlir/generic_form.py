@@ -103,7 +103,10 @@ class _Parser:
         if self._next("["):
             operation.successors = [blocks.setdefault(label, Block()) for label in split(self._bracketed())]
         if self._next("<{"):
-            operation.properties = entries(self._bracketed()[1:-1])
+            properties = self._bracketed()
+            if not properties.endswith("}"):
+                raise ValueError(f"expected }}> after the properties of {operation.name}")
+            operation.properties = entries(properties[1:-1])
         if self._next("({"):
             if depth == _DEEPEST:
                 raise ValueError("regions nested too deeply")
@@ -174,6 +177,8 @@ class _Parser:
         self.located += [(operation, location)] if location else []
 
     def _define(self, name: str, kind: str) -> Value:
+        if not kind:
+            raise ValueError(f"expected the type of {name}")
         value = self.undefined.pop(name, None) or Value(kind)
         value.type = kind
         self.values[name] = value

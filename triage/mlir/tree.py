@@ -160,7 +160,7 @@ def free_values(operation: Operation) -> list[Value]:
     return [value for value in used if value not in inside]
 
 
-_MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|->|[<>=]=|[<>{}()\[\],]', re.DOTALL)
+_MARK = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|->|[<>=]=|[<>{}()\[\],]')
 _DEPTH = {**dict.fromkeys("<{([", 1), **dict.fromkeys(">})]", -1)}
 _SYMBOL = re.compile(r'@("[^"\\]*(?:\\.[^"\\]*)*"|[\w$.-]+)')
 
