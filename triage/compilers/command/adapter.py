@@ -27,13 +27,8 @@ _CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
 _NOT_OURS = {"__pycache__", "CMakeFiles", ".git", ".cache"}
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRule:
-    """How to ask a compiler that is not a package for its version."""
-
-    run: tuple[str, ...]
-    pattern: str
-    """Matches the version, or has a group for it, in what `run` prints."""
+VersionRule = tuple[tuple[str, ...], str]
+"""The command that asks a compiler for its version, and a pattern that matches it, or has a group for it, in the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +63,7 @@ class CommandScript(ReproScript):
             "compiler": "command",
             "package": spec.packages,
             "command": spec.words,
-            "version": spec.version and {"run": spec.version.run, "pattern": spec.version.pattern},
+            "version": spec.version and dict(zip(("run", "pattern"), spec.version, strict=True)),
             "parse_errors": None if is_usual else "fail" if spec.parse_errors_fail else "untestable",
             "rules": case.rules and RULES_FILE,
         }
@@ -127,8 +122,7 @@ class Command(Compiler):
     def locate(self, root: Path) -> Path | None:
         """Return the interpreter of a virtual environment; otherwise the folder or the program itself."""
         python = root / "bin" / "python"
-        program = python if _environment_of(python) else root
-        return program.absolute() if root.exists() else None
+        return (python if _environment_of(python) else root).absolute() if root.exists() else None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
         """Return all of a virtual environment; the programs, libraries and scripts of a folder; or the program."""
@@ -141,8 +135,9 @@ class Command(Compiler):
     def describe(self, program: Path) -> Description:
         root, version = _environment_of(program), None
         if self._version is not None:
-            answer = answer_of([fill_placeholders(word, _places(program)) for word in self._version.run])
-            match = re.search(self._version.pattern, answer.stdout.text + answer.stderr.text)
+            run, pattern = self._version
+            answer = answer_of([fill_placeholders(word, _places(program)) for word in run])
+            match = re.search(pattern, answer.stdout.text + answer.stderr.text)
             version = match and pep440(match[1] if match.groups() else match[0])
         elif self.distribution and root is not None:
             from importlib.metadata import distributions

@@ -13,7 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, Field, model_validator
 
 from triage.compilers.base import VERSION
-from triage.compilers.command.adapter import CommandSpec, VersionRule, is_mlir
+from triage.compilers.command.adapter import CommandSpec, is_mlir
 from triage.compilers.parts import PastedText, RecipeFromInput
 from triage.compilers.pasted_text import calls_in, read_llvm
 from triage.model.case import Case
@@ -102,7 +102,7 @@ class CommandFormat(RecipeFormat):
 
     def complete(self, case: Case, folder: Path) -> Case:
         """Return the case with one family per package, whose toolchains recipes share; without a package one per recipe."""
-        rule = VersionRule(tuple(self.version.run), self.version.pattern) if self.version else None
+        rule = (tuple(self.version.run), self.version.pattern) if self.version else None
         strict = self.parse_errors == "fail" or (self.parse_errors is None and not is_mlir(self.input))
         return replace(
             case,
