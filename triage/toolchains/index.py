@@ -180,9 +180,9 @@ def _choose_wheels(
     Without `pythons` our own Python's wheel is preferred because only there an importer written in Python can run; the native
     compiler in any of them is the same.
     """
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.specifiers import SpecifierSet
     from packaging.tags import sys_tags
-    from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+    from packaging.utils import canonicalize_name, parse_wheel_filename
 
     from triage.git_history.refs import day_in
 
@@ -194,14 +194,11 @@ def _choose_wheels(
             continue
         try:
             name, version, _, tags = parse_wheel_filename(package.filename)
-        except (InvalidWheelFilename, ValueError):
+            bounds = SpecifierSet(package.requires_python or "")
+        except ValueError:  # of both parsers
             continue
         if name != canonicalize_name(distribution) or not _ADDRESS.fullmatch(package.url):
             continue
-        try:
-            bounds = SpecifierSet(package.requires_python or "")
-        except InvalidSpecifier:
-            bounds = SpecifierSet()
         allowed = [python for python in wanted if bounds.contains("{}.{}.99".format(*python))]
         python = _python_of(tags, platforms, allowed)
         if python is None:

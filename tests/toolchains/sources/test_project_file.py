@@ -49,7 +49,7 @@ name: again
 
 def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, tmp_path: Path) -> None:
     history.commit("one")
-    assert shipped_projects() == ("iree", "triton")
+    assert list(shipped_projects()) == ["iree", "triton"]
     iree, triton = find_project("iree"), find_project("triton")
     repository = Repository(history.path)
     assert [one.name for one in sources_of(iree, repository, workspace, tmp_path)] == [

@@ -36,14 +36,11 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, N
 class ArtifactsSection(SourceSection):
     """Wheels of a GitHub Actions workflow."""
 
+    of_wheels = True
     artifact: Text = Field(description="The artifact's name.", examples=["linux_x86_64_release_packages"])
     wheel: Text = Field(default="*.whl", description="A pattern for the wheel inside.")
     branch: Text | None = Field(default=None, description="Only artifacts of this branch (default: all branches).")
     repository: Text | None = Field(default=None, description="owner/name, where it differs from the repository's.")
-
-    @property
-    def needs_distribution(self) -> bool:
-        return True
 
     def open(self, context: SourceContext) -> CommitArtifacts:
         links = links_of(context.web_page or context.repository.remote)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from pydantic import AfterValidator
 
@@ -76,10 +76,8 @@ class SourceSection(MappingFormat):
     def open(self, context: SourceContext) -> Source:
         """Return the source. It asks nothing yet. BadInput when settings are missing that the project could have."""
 
-    @property
-    def needs_distribution(self) -> bool:
-        """Whether the project must name its wheels."""
-        return False
+    of_wheels: ClassVar = False
+    """Whether the project or the section must name the wheels in `distribution`."""
 
 
 def _tag(text: str) -> str:

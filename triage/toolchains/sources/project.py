@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Self
 
@@ -61,7 +60,7 @@ class Project(MappingFormat):
     @model_validator(mode="after")
     def _wheels_have_a_name(self) -> Self:
         for key, section in self.sections().items():
-            if section.needs_distribution and self.distribution is None:
+            if section.of_wheels and not (self.distribution or getattr(section, "distribution", None)):
                 raise AtKey(key, f"{key} need the name of the wheels: add `distribution: …` to the project.")
         return self
 
@@ -107,9 +106,9 @@ def parse_project(path: str, text: str) -> Project:
     return content_of(parse_document(path, text, _EMPTY), Project)
 
 
-def shipped_projects() -> tuple[str, ...]:
-    """Return the names of the projects that come with the program."""
-    return tuple(sorted(entry.name.removesuffix(".yaml") for entry in _folder().iterdir() if entry.name.endswith(".yaml")))
+def shipped_projects() -> dict[str, Path]:
+    """Return the files of the projects that come with the program by their names."""
+    return {path.stem: path for path in sorted((Path(str(files("triage"))) / "projects").glob("*.yaml"))}
 
 
 def find_project(family: str, *folders: Path) -> Project:
@@ -119,22 +118,14 @@ def find_project(family: str, *folders: Path) -> Project:
         BadInput: there is none.
         BadFiles: the file has mistakes.
     """
-    for folder in folders:
-        if (folder / FILE).is_file():
-            project = load_project(folder / FILE)
+    for path in (*(folder / FILE for folder in folders), *shipped_projects().values()):
+        if path.is_file():
+            project = load_project(path)
             if project.compiler == family:
                 return project
-    for name in shipped_projects():
-        project = parse_project(f"{name}.yaml", (_folder() / f"{name}.yaml").read_text("utf-8"))
-        if project.compiler == family:
-            return project
     paths = " or ".join(str(folder / FILE) for folder in folders) or FILE
     raise BadInput(f"no project file says where {family} compilers come from: write {paths} with `compiler: {family}`")
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/") for pattern in patterns)
-
-
-def _folder() -> Traversable:
-    return files("triage").joinpath("projects")

@@ -33,11 +33,8 @@ _STAMP = re.compile(r"(?<!\d)(20\d{12})(?!\d)")
 class ReleasesSection(SourceSection):
     """Releases of the package index."""
 
+    of_wheels = True
     tags: Tags = Field(description="Which tags mark a release's commit.", examples=["v{version}"])
-
-    @property
-    def needs_distribution(self) -> bool:
-        return True
 
     def open(self, context: SourceContext) -> Wheels:
         return Wheels(context.workspace, context.distribution or "", self.tags, Index(context.workspace))
@@ -46,6 +43,7 @@ class ReleasesSection(SourceSection):
 class NightliesSection(SourceSection):
     """Nightly wheels."""
 
+    of_wheels = True
     find_links: Url | None = Field(default=None, alias="find-links", description="A page of links to wheels.")
     index: Url | None = Field(default=None, description="A simple index that holds the wheels.")
     distribution: Text | None = Field(default=None, description="The wheels' name where it differs from the releases'.")
@@ -56,10 +54,6 @@ class NightliesSection(SourceSection):
         if (self.find_links is None) == (self.index is None):
             raise ValueError("nightlies come from one page: give either find-links (a page of links) or index.")
         return self
-
-    @property
-    def needs_distribution(self) -> bool:
-        return self.distribution is None
 
     def open(self, context: SourceContext) -> Wheels:
         return self.of(context.workspace, context.distribution)
