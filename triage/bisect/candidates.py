@@ -198,7 +198,7 @@ def commit_range(
     groups = _groups(timeline, range(fork.index, span.stop), sources, project)
     undone = [] if not fork.own else _groups(fork.line, fork.own, sources, project)[::-1]
     both = [*undone, *groups]
-    links = timeline.links or links_of(project.repository)
+    links = links_of(timeline.repository.remote) or links_of(project.repository)
     brought: list[str] = []
     candidates, commits = [], []
     for index, group in enumerate(both):

@@ -26,7 +26,6 @@ from triage.model.revision import Commit
 
 FLOOR = 0.1  # part of the probability that is spread evenly
 _DOUBT = 0.5  # chance that what the passes of two compilers show is about another commit
-_NEARLY_ALL, _FEW = 0.8, 5  # share of the commits that have a reason in common; ranges too short to tell
 _MOST_REASONS = 2  # of a commit
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
 _MOST_SHARED = 8.0  # bits of the words that a commit shares with a text
@@ -102,27 +101,13 @@ def _shares(bits: Floats) -> Floats:
 
 
 def explain(commits: Sequence[Commit], clues: Clues, project: str | None) -> list[tuple[str, ...]]:
-    """Return for each commit the reasons to suspect it, the strongest first.
-
-    Less than one unit of a feature is not a reason. What nearly every commit of the range has in the same measure is not one
-    either, because it distinguishes none of them.
-    """
-    matrix = feature_matrix(tuple(commits), clues, project)
-    telling = [feature.weight > 0 and _is_telling(column) for feature, column in zip(features(), matrix.T, strict=True)]
+    """Return for each commit the strongest reasons to suspect it. Less than one unit of a feature is not a reason."""
     reasons = []
-    for row in matrix:
-        found = [
-            (float(value) * feature.weight, feature.reason)
-            for feature, value, tells in zip(features(), row, telling, strict=True)
-            if value >= 1 and tells
-        ]
-        reasons.append(tuple(reason for _, reason in sorted(found, key=lambda each: -each[0])[:_MOST_REASONS]))
+    for row in feature_matrix(tuple(commits), clues, project):
+        found = [(value * one.weight, one.reason) for one, value in zip(features(), row, strict=True) if value >= 1]
+        strongest = sorted((each for each in found if each[0] > 0), reverse=True)
+        reasons.append(tuple(reason for _, reason in strongest[:_MOST_REASONS]))
     return reasons
-
-
-def _is_telling(column: Floats) -> bool:
-    _, counts = np.unique(column[column != 0], return_counts=True)
-    return len(column) < _FEW or counts.max(initial=0) <= _NEARLY_ALL * len(column)
 
 
 @lru_cache(maxsize=4)  # a prior and its reasons need the same matrix

@@ -50,7 +50,7 @@ def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure |
         clues = evidence.added_to(clues) if evidence else clues
     chances, reasons = commit_prior(commits, clues, project.name), explain(commits, clues, project.name)
     groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))
-    links = timeline.links or links_of(project.repository)
+    links = links_of(request.repository.remote) or links_of(project.repository)
     ranked = []
     for group in groups[:_SHOWN]:
         index = max(group, key=lambda member: (chances[member], -member))

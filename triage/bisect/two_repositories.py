@@ -24,6 +24,7 @@ from triage.bisect.plan import bisect_between, compilers_at, line_to, search_ver
 from triage.bisect.result import Answer, Bisection, Combination, Side
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.git_history import Repository
+from triage.git_history.refs import links_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failed, Outcome, Untestable
@@ -114,12 +115,13 @@ class ModelHistory:
         trees = self.trees([timeline.commits[index].sha for index in places])
         changed = [index for index, (old, new) in zip(places[1:], pairwise(trees), strict=True) if old != new]
         commits = timeline.with_files([places[0], *changed])
+        links = links_of(self.repository.remote)
         return BisectRange(
             tuple(
                 Candidate(
                     commit.revision,
                     compiler,
-                    change=commit_change(commit, timeline.links),
+                    change=commit_change(commit, links),
                     shas=(commit.sha,),
                     case_of=partial(self.case_of, commit.sha),
                 )

@@ -118,7 +118,8 @@ def _with_originals(own: Sequence[Commit], main: Timeline, later: Sequence[Commi
         alike[title(commit.subject)].append(commit)
     numbers = {number: commit for commit in later if (number := pull_request(commit.subject))}
     others = [other for commit in own for other in alike[title(commit.subject)]]
-    messages = _messages(main.repository, [commit.sha for commit in (*own, *others)])
+    fields = main.repository.text(*_MESSAGES, lines=[commit.sha for commit in (*own, *others)]).split("\0")
+    messages = {sha.strip(): message for sha, *message in zip(fields[:-1:3], fields[1::3], fields[2::3], strict=False)}
     found = []
     for commit in own:
         date, text = messages[commit.sha]
@@ -139,9 +140,3 @@ def _named(main: Timeline, text: str) -> list[Commit]:
             if (position := main.place(name)).exact:
                 return [main.commits[position.index]]
     return []
-
-
-def _messages(repository: Repository, shas: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return the author's date, and the subject and body, of some commits."""
-    fields = repository.text(*_MESSAGES, lines=shas).split("\0")
-    return {sha.strip(): (date, text) for sha, date, text in zip(fields[:-1:3], fields[1::3], fields[2::3], strict=False)}

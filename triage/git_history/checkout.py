@@ -49,8 +49,7 @@ class Checkout:
         """Check out a commit, with its submodules, and remove files of earlier builds that git does not ignore.
 
         Submodules are borrowed from the user's clone too. Those within submodules are left out if the user's clone, which has
-        submodules, lacks them.
-        EnvironmentFailure when git fails, for example because a submodule cannot be fetched.
+        submodules, lacks them. EnvironmentFailure when git fails, for example because a submodule cannot be fetched.
         """
         unfinished = self.folder.with_name(f".{self.folder.name}-unfinished")  # stays when git is killed
         if unfinished.exists():
@@ -117,15 +116,8 @@ class Checkout:
         """Run git and return the beginning of what it printed. GitFailed when its exit code is not 0."""
         command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
         self.log.write(f"$ git {' '.join(words)}\n".encode())
-        execution = run(
-            command,
-            unlimited(_TIMEOUT),
-            self.folder,
-            purpose=Purpose.GIT,
-            env=self._environment(),
-            log=self.log,
-            stop=self.stop,
-        )
+        limits, env = unlimited(_TIMEOUT), self._environment()
+        execution = run(command, limits, self.folder, purpose=Purpose.GIT, env=env, log=self.log, stop=self.stop)
         if execution.ending is Ending.NOT_STARTED:
             raise EnvironmentFailure("there is no git program on the PATH")
         if execution.ok:

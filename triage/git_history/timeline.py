@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time
 from functools import cached_property
 from pathlib import Path
 
-from triage.git_history.refs import Links, links_of, read_tags
+from triage.git_history.refs import read_tags
 from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
 from triage.model.revision import Commit
@@ -45,12 +45,7 @@ class Timeline:
     """The first-parent history that ends in one commit. The repository is only read, and what was read is kept."""
 
     def __init__(self, repository: Path | Repository, ref: str = "HEAD") -> None:
-        """`ref`: the last commit.
-
-        Raises:
-            BadInput: there is no repository, it is empty, or it has no `ref` (UnknownCommit).
-            EnvironmentFailure: git does not run.
-        """
+        """Read the commits up to `ref`. BadInput if there is no repository, it is empty, or it has no `ref` (UnknownCommit)."""
         self.repository = repository if isinstance(repository, Repository) else Repository(repository)
         self.ref = ref
         self.head = self.repository.resolve(ref)
@@ -69,9 +64,7 @@ class Timeline:
     def place(self, name: str) -> CommitPosition:
         """Return the position of a commit, which is named by a sha (full or abbreviated), branch or tag.
 
-        Raises:
-            UnknownCommit: the repository has none of that name.
-            BadInput: the commit shares no history with the timeline.
+        BadInput if the repository has none of that name (UnknownCommit), or it shares no history with the timeline.
         """
         sha = name if name in self._at else self.repository.resolve(name)
         if sha in self._at:
@@ -85,9 +78,7 @@ class Timeline:
     def fork(self, name: str) -> Fork:
         """Return where the history of a commit leaves the timeline. A commit on the timeline has none of its own.
 
-        Raises:
-            UnknownCommit: the repository has none of that name.
-            BadInput: the first-parent histories have no commit in common.
+        BadInput if the repository has none of that name (UnknownCommit), or the first-parent histories share no commit.
         """
         position = self.place(name)
         if position.exact:
@@ -143,11 +134,6 @@ class Timeline:
         if index < 0:
             raise BadInput(f"no commit is as old as {when}: the oldest is of {self.commits[0].date[:10]}")
         return index
-
-    @cached_property
-    def links(self) -> Links | None:
-        """The repository's pages on the web, unless it has no remote on the network."""
-        return links_of(self.repository.remote)
 
 
 def _moment(when: str) -> datetime:
