@@ -18,7 +18,6 @@ from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Failed, Failure, Probe, Untestable
-from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, baseline
 from triage.reduce.engine import Frontend, Pass, reduce, run_pass
@@ -98,19 +97,35 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
     with ExitStack() as stack:
         task = runner.progress.task(f"reduce  {request.case.name}", total=None)
         stack.callback(task.finish)
-        reducer = _Reducer(runner, request, bad, good, start, references, task, stack)
-        refusals: list[str] = []
-        for frontend, note in frontends_for(runner, request.case, bad, reducer.read, stack):
-            opened = reducer.open(frontend)
+        case, read = request.case, runner.planner.input_of(request.case, bad)
+        assert isinstance(read, Prepared)  # it was compiled
+        key = (case.name, read.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)
+        folder = ReductionFolder(runner.registry.home, repr(key))
+        candidates = stack.enter_context(Scratch(folder.path / "candidates").folder())
+        oracle, last = Oracle(runner, candidates, bad, good, start), list[Pass]()
+        if case.run:
+            values, results = ArgumentValues(folder.path / "values"), folder.path / "results"
+            last = [values.simplify_values]
+            # Without the good toolchain: a candidate that fails was computed by the reference.
+            oracle = RunOracle(runner, candidates, bad, None, start, values=values, references=references, results=results)
+        test = InterestingnessTest(oracle, folder.save, runner.jobs if start.is_portable else runner.local_jobs, task)
+        stack.callback(test.close)
+        case, refusals = _in_less_time(case, start), list[str]()
+        source = case.input.path if case.input.kind is InputKind.ONNX else read.path  # reduced before it is imported
+        saved = folder.best(case) if request.resume else None
+        for frontend, note in frontends_for(runner, case, bad, read.path, stack):
+            opened = _open(frontend, source, case, test, saved)
             if isinstance(opened, str):
                 refusals.append(opened)
                 continue
             original, candidate, line = opened
             if frontend.approach:
-                candidate = run_pass(candidate, reducer.test, frontend.approach(line))
-            candidate = reduce(candidate, reducer.test, frontend.passes, (*frontend.final_passes, *reducer.final_passes))
-            found = reducer.finish(original, candidate, note)
-            return replace(found, seconds=round(time.monotonic() - started, 2)) if found.reason is None else found
+                candidate = run_pass(candidate, test, frontend.approach(line))
+            candidate = reduce(candidate, test, frontend.passes, (*frontend.final_passes, *last))
+            found = _finished(original, candidate, request, good, test, folder)
+            notes = (*start.notes, *([note] if note else []), *oracle.notes)
+            seconds = round(time.monotonic() - started, 2)
+            return replace(found, notes=notes, seconds=seconds) if found.reason is None else found
         return Reduction(request.case, next(iter(refusals), _UNREADABLE), probes=start.probes)
 
 
@@ -132,139 +147,109 @@ def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | 
     return [first, Reference(first.toolchain, (*kept, *plain))]
 
 
-class _Reducer:
-    """One reduction: its folder, oracle and interestingness test, released by `stack`."""
+def _in_less_time(case: Case, start: Baseline) -> Case:
+    """Return the case with limits for its candidates: those that hang cost little."""
+    hanging = start.seconds >= case.limits.timeout
+    limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * start.seconds)
+    case = replace(case, limits=replace(case.limits, timeout=min(case.limits.timeout, limit), without_waiting=True))
+    if case.run:
+        limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST), without_waiting=True)
+        case = replace(case, run=replace(case.run, limits=limits))
+    return case
 
-    def __init__(
-        self,
-        runner: Engine,
-        request: ReductionRequest,
-        bad: Toolchain,
-        good: Toolchain | None,
-        start: Baseline,
-        references: list[Reference],
-        task: ProgressTask,
-        stack: ExitStack,
-    ) -> None:
-        self.runner, self.request, self.bad, self.good, self.start = runner, request, bad, good, start
-        case = request.case
-        source = runner.planner.input_of(case, bad)
-        assert isinstance(source, Prepared)  # it was compiled
-        self.read = source.path
-        self.source = case.input.path if case.input.kind is InputKind.ONNX else source.path  # reduced before it is imported
-        key = (case.name, source.digest, settings_of(case), bad.identity, good and good.identity, start.failure.signature)
-        self.folder = ReductionFolder(runner.registry.home, repr(key))
-        candidates = stack.enter_context(Scratch(self.folder.path / "candidates").folder())
-        self.final_passes: tuple[Pass, ...] = ()
-        self.oracle = Oracle(runner, candidates, bad, good, start)
-        if case.run:
-            path = self.folder.path
-            values = ArgumentValues(path / "values")
-            # Without the good toolchain: a candidate that fails was computed by the reference.
-            self.oracle = RunOracle(
-                runner, candidates, bad, None, start, values=values, references=references, results=path / "results"
-            )
-            self.final_passes = (values.simplify_values,)
-        self.test = InterestingnessTest(
-            self.oracle, self.folder.save, runner.jobs if start.is_portable else runner.local_jobs, task
-        )
-        stack.callback(self.test.close)
 
-    def open(self, frontend: Frontend) -> tuple[ReducedCase, ReducedCase, int | None] | str:
-        """Return the original, the program to start from and the line of the original that the compiler points to.
+def _open(
+    frontend: Frontend, source: Path, case: Case, test: InterestingnessTest, saved: tuple[Path, Case] | None
+) -> tuple[ReducedCase, ReducedCase, int | None] | str:
+    """Return the original, the program to start from and the line of the original that the compiler points to.
 
-        Returns a reason if the program is not a start, and no line for a saved program.
-        """
-        case = self.request.case
-        hanging = self.start.seconds >= case.limits.timeout
-        limit = _MOST_HANGING if hanging else max(_LEAST, _PATIENCE * self.start.seconds)  # candidates that hang cost little
-        case = replace(case, limits=replace(case.limits, timeout=min(case.limits.timeout, limit), without_waiting=True))
-        if case.run:
-            limits = replace(case.run.limits, timeout=min(case.run.limits.timeout, _LEAST), without_waiting=True)
-            case = replace(case, run=replace(case.run, limits=limits))
-        if self.request.resume and (saved := self.folder.best(case)):
-            original = next((ReducedCase(program, case) for program in frontend.open(self.source)), None)
-            if original is not None and self.oracle.start(original) is not None:
-                self.oracle.keep_operation(original)
-                opened = (ReducedCase(program, saved[1]) for program in frontend.open(saved[0]))
-                if found := self.test.first(best for candidate in opened if (best := self.oracle.start(candidate))):
-                    return original, found, None
-        phase = self.start.failure.phase
-        early = case.phase is None and phase in self.bad.capabilities.phases
-        variants = (*([replace(case, phase=phase)] if early else []), case)  # first the one that ends with the failing phase
-        why = _UNREADABLE
-        for program in frontend.open(self.source):  # one at a time: with its constants a program may take gigabytes
-            candidates = [start for variant in variants if (start := self.oracle.start(ReducedCase(program, variant)))]
-            if not candidates:
-                why = "the reference does not run it, its results are not defined, or its arguments cannot be given others"
-                continue
-            if found := self.test.first(candidates):
-                self.oracle.keep_operation(found)
-                return found, found, line_of(self.start.failure)
-            why = "it does not fail in the same way" if case.run else "its generic form does not fail in the same way"
-        return why
+    Returns a reason if the program is not a start, and no line for a saved program.
+    """
+    oracle = test.oracle
+    if saved:
+        original = next((ReducedCase(program, case) for program in frontend.open(source)), None)
+        if original is not None and oracle.start(original) is not None:
+            oracle.keep_operation(original)
+            programs = (ReducedCase(program, saved[1]) for program in frontend.open(saved[0]))
+            if found := test.first(best for candidate in programs if (best := oracle.start(candidate))):
+                return original, found, None
+    failure = oracle.baseline.failure
+    early = case.phase is None and failure.phase in oracle.bad.capabilities.phases
+    # First the one that ends with the failing phase.
+    variants = (
+        *([replace(case, phase=failure.phase)] if early else []),
+        case,
+    )  # first the one that ends with the failing phase
+    why = _UNREADABLE
+    for program in frontend.open(source):  # one at a time: with its constants a program may take gigabytes
+        candidates = [start for variant in variants if (start := oracle.start(ReducedCase(program, variant)))]
+        if not candidates:
+            why = "the reference does not run it, its results are not defined, or its arguments cannot be given others"
+            continue
+        if found := test.first(candidates):
+            oracle.keep_operation(found)
+            return found, found, line_of(failure)
+        why = "it does not fail in the same way" if case.run else "its generic form does not fail in the same way"
+    return why
 
-    def finish(self, original: ReducedCase, candidate: ReducedCase, note: str | None) -> Reduction:
-        """Probe the program on every version, in each form that can be written.
 
-        The form is kept that the fewest versions cannot test, so that the recipe holds on every version that is reported.
-        """
-        candidate = self.oracle.complete(candidate) or candidate
-        case, asked = candidate.case, self.request.case
-        run = replace(case.run, limits=asked.run.limits) if case.run and asked.run else case.run
-        case = replace(case, limits=asked.limits, phase=asked.phase, run=run, expect=())
-        forms: list[tuple[int, bytes, tuple[Probe, ...], Failure]] = []
-        for content in candidate.program.written():
-            # A path for each content, because digests are remembered by path.
-            path = self.folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{candidate.program.suffix}"
-            with disk_errors("write the reduced program"):
-                write_whole(path, content)
-            small = replace(case, name=f"{case.name} (reduced)", input=Input(path, candidate.program.kind))
-            probes = self._probe_everywhere(small)
-            untested = sum(isinstance(probe.outcome, Untestable) for probe in probes)
-            if failure := self._same_failure(probes):
-                forms.append((untested, content, probes, failure))
-                if not untested:
-                    break
-        if not forms:
-            why = "the reduced program does not fail in the same way when it is probed in full"
-            return Reduction(asked, why, probes=self.start.probes)
-        _, content, probes, failure = min(forms, key=lambda form: form[0])  # of equal ones the most readable
-        was, now, oracle = original.program, candidate.program, self.oracle
-        return Reduction(
-            small=case,
-            probes=probes,
-            failure=failure,
-            bad=self.bad.revision,
-            good=self.good.revision if self.good and not self.start.changed else None,  # that compiles it
-            program=content.decode("utf-8", "replace"),
-            operations=SizeChange(was.size, now.size),
-            unit=now.unit,
-            lines=SizeChange(*(text.rstrip(b"\n").count(b"\n") + 1 for text in (was.content, content))),
-            bytes=SizeChange(len(was.content), len(content)),
-            oracle_calls=oracle.calls,
-            cached=oracle.cached,
-            invalid=self.test.invalid,
-            compile_seconds=round(oracle.seconds, 2),
-            notes=(*self.start.notes, *([note] if note else []), *oracle.notes),
-            changes=tuple(setting_changes(asked, case)),
-        )
+def _finished(
+    original: ReducedCase,
+    candidate: ReducedCase,
+    request: ReductionRequest,
+    good: Toolchain | None,
+    test: InterestingnessTest,
+    folder: ReductionFolder,
+) -> Reduction:
+    """Probe the program on every version, in each form that can be written.
 
-    def _probe_everywhere(self, small: Case) -> tuple[Probe, ...]:
-        """Probe a program on every installed version, in the order of the versions."""
-        registry, request = self.runner.registry, self.request
-        asked = (request.bad, *([request.good] if request.good else []))
-        refs = {ref.revision.name: ref for ref in (*registry.installed_releases(small.compiler), *asked)}
+    The form is kept that the fewest versions cannot test, so that the recipe holds on every version that is reported.
+    """
+    oracle, asked = test.oracle, request.case
+    registry, start = oracle.engine.registry, oracle.baseline
+    candidate = oracle.complete(candidate) or candidate
+    case = candidate.case
+    run = replace(case.run, limits=asked.run.limits) if case.run and asked.run else case.run
+    case = replace(case, limits=asked.limits, phase=asked.phase, run=run, expect=())
+    named = (request.bad, *([request.good] if request.good else []))
+    refs = {ref.revision.name: ref for ref in (*registry.installed_releases(case.compiler), *named)}
+    forms: list[tuple[int, bytes, tuple[Probe, ...], Failure]] = []
+    for content in candidate.program.written():
+        # A path for each content, because digests are remembered by path.
+        path = folder.path / f"reduced-{sha256(content).hexdigest()[:12]}" / f"input.{candidate.program.suffix}"
+        with disk_errors("write the reduced program"):
+            write_whole(path, content)
+        small = replace(case, name=f"{case.name} (reduced)", input=Input(path, candidate.program.kind))
         jobs = [ProbeJob(small, ref) for ref in refs.values()]
-        probes = {probe.revision.name: probe for probe in self.runner.probe_all(jobs, "probe the reduced program")}
-        return tuple(probes[name] for name in refs)
-
-    def _same_failure(self, probes: tuple[Probe, ...]) -> Failure | None:
-        """Return the failure of a full probe on the bad toolchain, if it is the same one and the good toolchain compiles."""
-        outcomes = {probe.revision.name: probe.outcome for probe in probes}
-        outcome = outcomes[self.bad.revision.name]
-        if self.good and not self.start.is_without(outcomes[self.good.revision.name]):
-            return None
-        if not isinstance(outcome, Failed) or (outcome.flaky and self.start.repeats == 1):
-            return None
-        return outcome.failure if self.start.match(outcome.failure) else None
+        probes = {probe.revision.name: probe for probe in oracle.engine.probe_all(jobs, "probe the reduced program")}
+        untested = sum(isinstance(probe.outcome, Untestable) for probe in probes.values())
+        outcome = probes[request.bad.revision.name].outcome
+        is_same = isinstance(outcome, Failed) and start.match(outcome.failure) and (not outcome.flaky or start.repeats > 1)
+        if request.good and not start.is_without(probes[request.good.revision.name].outcome):
+            is_same = False
+        if is_same and outcome.failure:
+            forms.append((untested, content, tuple(probes[name] for name in refs), outcome.failure))
+            if not untested:
+                break
+    if not forms:
+        why = "the reduced program does not fail in the same way when it is probed in full"
+        return Reduction(asked, why, probes=start.probes)
+    _, content, tested, failure = min(forms, key=lambda form: form[0])  # of equal ones the most readable
+    was, now = original.program, candidate.program
+    return Reduction(
+        small=case,
+        probes=tested,
+        failure=failure,
+        bad=oracle.bad.revision,
+        good=good.revision if good and not start.changed else None,  # that compiles it
+        program=content.decode("utf-8", "replace"),
+        operations=SizeChange(was.size, now.size),
+        unit=now.unit,
+        lines=SizeChange(*(text.rstrip(b"\n").count(b"\n") + 1 for text in (was.content, content))),
+        bytes=SizeChange(len(was.content), len(content)),
+        oracle_calls=oracle.calls,
+        cached=oracle.cached,
+        invalid=test.invalid,
+        compile_seconds=round(oracle.seconds, 2),
+        changes=tuple(setting_changes(asked, case)),
+    )
