@@ -122,36 +122,33 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
 
 def _of_failure(runner: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]) -> Baseline | Reduction:
     """Return the failure as trials see it, because candidates are compared with it. A doubtful one is compiled again."""
-    case, outcome, seconds = request.case, probes[0].outcome, probes[0].measured.seconds
+    case, outcome = request.case, probes[0].outcome
     assert isinstance(outcome, Failed)
-    failure, flaky = outcome.failure, outcome.flaky
-    is_doubted = failure.family in _DOUBTED
-    named = failure.family == "crash" or rules_of(case).needs_pass(failure)
-    naming = Naming.AT_ONCE if named else Naming.NEVER
-    again: list[Probe] = []
-
-    def fails_again(attempt: int, same: Match) -> bool:
-        again.append(runner.trial(case, bad, naming, attempt=attempt))
-        outcome = again[-1].outcome
-        return isinstance(outcome, Failed) and same(outcome.failure)
-
-    if named or is_doubted:
-        flaky = not fails_again(0, lambda _: True) or flaky
-        seconds = again[0].measured.seconds
-        if isinstance(again[0].outcome, Failed):
-            failure = again[0].outcome.failure
-    same = request.same_as(failure)
-    if is_doubted:
-        flaky = not fails_again(1, same) or flaky
+    failure = outcome.failure
+    is_named = failure.family == "crash" or rules_of(case).needs_pass(failure)
+    naming = Naming.AT_ONCE if is_named else Naming.NEVER
+    # A failing pass is only named by a trial, and two trials show that a doubted failure comes again.
+    attempts = 2 if failure.family in _DOUBTED else 1 if is_named else 0
+    again = [runner.trial(case, bad, naming, attempt=attempt) for attempt in range(attempts)]
+    if again and isinstance(again[0].outcome, Failed):
+        failure = again[0].outcome.failure
+    same, seconds = request.same_as(failure), (again or probes)[0].measured.seconds
     repeats, notes = 1, list[str]()
-    if flaky and failure.stage in (Stage.RUN, Stage.COMPARE):
-        return Reduction(case, f"runs of one compiled program on {bad.revision.name} end differently", probes=(*probes, *again))
-    if flaky:
-        rate = sum([fails_again(attempt, same) for attempt in range(_MEASURE)]) / _MEASURE
+    if outcome.flaky or not all(_fails(probe, same) for probe in again):
+        if failure.stage in (Stage.RUN, Stage.COMPARE):
+            why = f"runs of one compiled program on {bad.revision.name} end differently"
+            return Reduction(case, why, probes=(*probes, *again))
+        more = [runner.trial(case, bad, naming, attempt=attempt) for attempt in range(_MEASURE)]
+        again += more
+        rate = sum(_fails(probe, same) for probe in more) / _MEASURE
         if not rate:
             why = f"it failed once on {bad.revision.name} and in none of {_MEASURE} further compiles"
-            return Reduction(case, why, probes=(*probes, *again[-_MEASURE:]))
+            return Reduction(case, why, probes=(*probes, *more))
         repeats = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
         notes.append(f"it fails in {rate * _MEASURE:.0f} of {_MEASURE} compiles; a program counts as passing after {repeats}")
-        seconds = max(probe.measured.seconds for probe in again[-_MEASURE:])
+        seconds = max(probe.measured.seconds for probe in more)
     return Baseline(failure, same, naming, seconds, repeats, probes, tuple(again), tuple(notes), request.changed)
+
+
+def _fails(probe: Probe, same: Match) -> bool:
+    return isinstance(probe.outcome, Failed) and same(probe.outcome.failure)

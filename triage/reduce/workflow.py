@@ -175,11 +175,7 @@ def _open(
                 return original, found, None
     failure = oracle.baseline.failure
     early = case.phase is None and failure.phase in oracle.bad.capabilities.phases
-    # First the one that ends with the failing phase.
-    variants = (
-        *([replace(case, phase=failure.phase)] if early else []),
-        case,
-    )  # first the one that ends with the failing phase
+    variants = [*([replace(case, phase=failure.phase)] if early else []), case]  # first the one that ends early
     why = _UNREADABLE
     for program in frontend.open(source):  # one at a time: with its constants a program may take gigabytes
         candidates = [start for variant in variants if (start := oracle.start(ReducedCase(program, variant)))]
