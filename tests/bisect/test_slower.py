@@ -28,7 +28,8 @@ def timed(machine: Machine, seconds: float) -> TimedRun:
 
 def judged(true: float, machine: Machine, *, bad: float = 0.02, ratio: float = 1.41, letter: str = "P") -> Any:
     good, worse, new = (timed(machine, seconds) for seconds in (0.01, bad, true))
-    judge = TimeJudge(Metric.RUN_SECONDS, lambda _case, _ref: new, good, worse, ratio, 600.0)
+    ready = iter([good, worse, new])
+    judge = TimeJudge(Metric.RUN_SECONDS, CASE, (REF, REF), lambda _case, _ref: next(ready), ratio, 600.0)
     return judge.judge(Probe(CASE, REF.revision, None, outcome(letter), Measured(), cached=True), REF)
 
 

@@ -35,6 +35,7 @@ _SWEEPS = 4  # how often each probe of a batch is moved to where it helps most
 _WORTH_MOVING = 1.001  # factor that its information must grow by to be moved
 _WORTH_REPEATING = 0.1  # share of the information of the best probe, once probes have disagreed
 _UNTESTABLE = 0.05  # share of candidates that cannot be tested, before any probe
+_NEXT_TO_UNTESTABLE = 0.7  # of those next to one that cannot be tested; the chance halves at twice the distance
 _LEAST_SECONDS = 1e-9  # avoids a division by 0
 
 
@@ -354,17 +355,10 @@ def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int,
 
 
 def _untestable_odds(belief: Belief) -> Floats:
-    """Estimate for each candidate the chance that it cannot be tested.
-
-    Broken revisions come in runs of unknown length, so a candidate resembles those probed near it; the weight halves at
-    twice the distance. As long as none was skipped, all candidates are alike.
-    """
-    untestable, probed = np.full(belief.size, _UNTESTABLE), np.ones(belief.size)
-    for index in (*belief.skipped, *belief.counts) if belief.skipped else ():
-        nearness = 1 / (1 + np.abs(np.arange(belief.size) - index) / 2)
-        probed += nearness
-        untestable += nearness if index in belief.skipped else 0.0
-    odds: Floats = untestable / probed
+    """Estimate for each candidate the chance that it cannot be tested. Broken revisions come in runs of unknown length."""
+    odds = np.full(belief.size, _UNTESTABLE)
+    for index in belief.skipped:
+        odds = np.maximum(odds, _NEXT_TO_UNTESTABLE / (1 + np.abs(np.arange(belief.size) - index) / 2))
     odds[list(belief.counts)] = 0.0
     return odds
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -19,8 +19,6 @@ from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
 _COST_OF_A_WINDOW = 3  # compiles: the one that finds it, and one to narrow down each of its ends
-_SHORTER = 0.8  # a window that is one release longer is rarer by this factor
-_EVERYWHERE = 0.5  # weight of a boundary where no case is known to change
 
 StateRows = dict[str, dict[int, Hashable]]  # by case and release
 
@@ -184,26 +182,18 @@ def narrow(rows: StateRows) -> list[tuple[str, int]]:
 
 
 def explore(rows: StateRows, count: int) -> list[tuple[str, int]]:
-    """Return the releases most likely to show a window that is hidden between two that agree: one in a gap, `count` at most."""
-    weights: dict[int, float] = defaultdict(lambda: _EVERYWHERE)  # of a change between the release and the one before
+    """Return releases that may show a window hidden between two that agree, with their cases: one in a gap, `count` at most.
+
+    Those at which most cases change come first, then the middles of long gaps.
+    """
+    changing: Counter[int] = Counter()
     for row in rows.values():
         for low, high in pairwise(sorted(row)):
-            for index in range(low + 1, high + 1) if row[low] != row[high] else ():
-                weights[index] += 1 / (high - low)
+            changing.update(range(low, high) if row[low] != row[high] else ())
     best = []
     for name, row in rows.items():
         for low, high in pairwise(sorted(row)):
             if row[low] == row[high] and high - low > 1:
-                scores = [(_chance(weights, low, high, index), -index) for index in range(low + 1, high)]
-                score, index = max(scores)
-                best.append((-score, name, -index))
-    return [(name, index) for _, name, index in sorted(best)[: max(0, count)]]
-
-
-def _chance(weights: Mapping[int, float], low: int, high: int, index: int) -> float:
-    """Return the relative chance that a window between two releases covers a third one."""
-    return sum(
-        weights[begin] * weights[end] * _SHORTER ** (end - begin - 1)
-        for begin in range(low + 1, index + 1)
-        for end in range(index + 1, high + 1)
-    )
+                index = max(range(low + 1, high), key=lambda index: (changing[index], -abs(2 * index - low - high)))
+                best.append((-changing[index], low - high, name, index))
+    return [(name, index) for *_, name, index in sorted(best)[: max(0, count)]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from triage.execution.timing import (
     functions_of,
     rounds,
 )
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
@@ -45,14 +45,7 @@ Ends = tuple[ToolchainRef, ToolchainRef]  # the good one first
 def threshold_between(
     runner: Engine, case: Case, ends: Ends, metric: Metric, threshold: float | None = None
 ) -> MetricThreshold:
-    """Measure both ends. Whether more or less is worse is what they show.
-
-    Args:
-        runner: Measures.
-        case: What is compiled.
-        ends: The good and the bad compiler.
-        metric: What is measured.
-        threshold: Beyond which a revision is bad (default: the geometric mean of both ends).
+    """Measure both ends, which show whether more or less is worse. The threshold is by default their geometric mean.
 
     Raises:
         BadInput: An end does not compile, or the numbers of the ends differ too little.
@@ -130,30 +123,11 @@ def measuring(
         raise BadInput(f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION")
     if not is_time:
         yield runner.with_threshold(threshold_between(runner, case, ends, metric, threshold))
-        return
-    if metric == Metric.CPU_SECONDS:
+    elif metric == Metric.CPU_SECONDS:
         yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold, budget).judge)
-        return
-    with temporary_folder() as folder:
-        programs: dict[object, Program | str] = {}  # a repeated probe compiles nothing
-
-        def timed(case: Case, ref: ToolchainRef) -> Timed | str:
-            key = (case.input, case.flags, ref.revision.name)
-            if key not in programs:
-                programs[key] = compile_program(runner, case, ref, Path(folder, f"{len(programs):04}.out"))
-            program = programs[key]
-            return program if isinstance(program, str) else TimedRun(runner, program, spec)
-
-        spec = _function(functions_of(runner, case, ends[0]), function or None, case)
-        good, bad = (timed(case, ref) for ref in ends)
-        for ref, end in zip(ends, (good, bad), strict=True):
-            if isinstance(end, str):
-                raise BadInput(f"{case.name} has no run time on {ref.revision.name}: {end}")
-        assert not isinstance(good, str)
-        assert not isinstance(bad, str)
-        judge = TimeJudge(metric, timed, good, bad, threshold or 1 + _LEAST_SLOWER, budget)
-        judge.ratio = threshold or judge.halfway(ends)
-        yield runner.with_threshold(judge.judge)
+    else:
+        with temporary_folder() as folder:
+            yield runner.with_threshold(_run_time_judge(runner, case, ends, function, threshold, budget, folder).judge)
 
 
 def compile_time_judge(runner: Engine, case: Case, ends: Ends, threshold: float | None, budget: float) -> TimeJudge:
@@ -162,21 +136,34 @@ def compile_time_judge(runner: Engine, case: Case, ends: Ends, threshold: float 
     A compile far from the threshold is made once, others are repeated in turn with both ends.
     """
     low, high = (max(_least_value(runner, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6) for ref in ends)
-    good, bad = (TimedCompile(runner, case, ref) for ref in ends)
-    judge = TimeJudge(Metric.CPU_SECONDS, partial(TimedCompile, runner), good, bad, 1 + _LEAST_SLOWER, budget)
+    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, partial(TimedCompile, runner), 1 + _LEAST_SLOWER, budget)
     if threshold is None:
-        threshold = low * (math.sqrt(high / low) if high > low * _CLEAR**2 else judge.halfway(ends))
+        threshold = low * (math.sqrt(high / low) if high > low * _CLEAR**2 else judge.halfway())
     judge.ratio, judge.threshold = threshold / low, threshold
     return judge
 
 
-def _function(specs: Sequence[RunSpec] | str, name: str | None, case: Case) -> RunSpec:
+def _run_time_judge(
+    runner: Engine, case: Case, ends: Ends, function: str, ratio: float | None, budget: float, folder: Path
+) -> TimeJudge:
+    programs: dict[object, Program | str] = {}  # a repeated probe compiles nothing
+    specs = functions_of(runner, case, ends[0])
     if isinstance(specs, str):
         raise BadInput(f"{case.name} has no run time: {specs}")
-    fitting = [spec for spec in specs if name in (None, spec.label)]
+    fitting = [spec for spec in specs if function in ("", spec.label)]
     if len(fitting) != 1:
         raise BadInput(f"choose the function to bisect with --function: {', '.join(spec.label for spec in specs)}")
-    return fitting[0]
+
+    def timed(case: Case, ref: ToolchainRef) -> Timed | str:
+        key = (case.input, case.flags, ref.revision.name)
+        if key not in programs:
+            programs[key] = compile_program(runner, case, ref, folder / f"{len(programs):04}.out")
+        program = programs[key]
+        return program if isinstance(program, str) else TimedRun(runner, program, fitting[0])
+
+    judge = TimeJudge(Metric.RUN_SECONDS, case, ends, timed, ratio or 1 + _LEAST_SLOWER, budget)
+    judge.ratio = ratio or judge.halfway()
+    return judge
 
 
 def slower_kernel(runner: Engine, case: Case, ends: Ends, budget: float) -> str | None:
@@ -196,22 +183,31 @@ def slower_kernel(runner: Engine, case: Case, ends: Ends, budget: float) -> str 
 
 @dataclass
 class TimeJudge:
-    """Calls a candidate slow that takes more than `ratio` times as long as the good end."""
+    """Calls a candidate slow that takes more than `ratio` times as long as the good end.
+
+    Raises:
+        BadInput: An end cannot be measured.
+    """
 
     metric: Metric
+    case: Case
+    ends: Ends
     timed: Callable[[Case, ToolchainRef], Timed | str]
     """Prepares a candidate."""
-    good: Timed
-    bad: Timed
     ratio: float
     budget: float
     """Seconds for each probe."""
     threshold: float | None = None
     """In seconds, if a single sample far from it is enough."""
 
-    @property
-    def noun(self) -> str:
-        return "run" if self.metric == Metric.RUN_SECONDS else "compile"
+    def __post_init__(self) -> None:
+        self.noun = "run" if self.metric == Metric.RUN_SECONDS else "compile"
+        self.contenders: list[Timed] = []
+        for ref in self.ends:
+            end = self.timed(self.case, ref)
+            if isinstance(end, str):
+                raise BadInput(f"{self.case.name} has no {self.noun} time on {ref.revision.name}: {end}")
+            self.contenders.append(end)
 
     def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
         """Measure a candidate now. It is untestable if its interval, or that of the bad end, reaches the threshold."""
@@ -225,27 +221,23 @@ class TimeJudge:
             sample = timed.sample()
             if isinstance(sample, str):
                 return replace(probe, outcome=Untestable(Cause.NOISE, f"no {self.noun} time: {sample}"))
-            seconds = sample.seconds
-            if not self.threshold / _CLEAR < seconds < self.threshold * _CLEAR:
-                single = replace(probe, measured=replace(probe.measured, cpu_seconds=seconds))
+            if not self.threshold / _CLEAR < sample.seconds < self.threshold * _CLEAR:
+                single = replace(probe, measured=replace(probe.measured, cpu_seconds=sample.seconds))
                 return MetricThreshold(self.metric, self.threshold).read(single, lambda: single)
         measured = self.measure(timed)
         if isinstance(measured, str):
             return replace(probe, outcome=Untestable(Cause.NOISE, measured))
         times, compared = measured
-        metrics = {
-            **probe.measured.metrics,
-            "time_ratio": compared.ratio,
-            "time_ratio_low": compared.low,
-            "time_ratio_high": compared.high,
-        }
+        interval = {"ratio": compared.ratio, "low": compared.low, "high": compared.high}
+        names = {"ratio": "time_ratio", "low": "time_ratio_low", "high": "time_ratio_high"}
+        metrics = {**probe.measured.metrics, **{names[key]: value for key, value in interval.items()}}
         if self.metric == Metric.RUN_SECONDS:
             metrics |= {"run_ms": 1000 * median(times), "run_ms_least": 1000 * min(times), "run_ms_most": 1000 * max(times)}
         probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
         if compared.high < self.ratio:
             return probe
-        ratios = {"ratio": compared.ratio, "low": compared.low, "high": compared.high, "threshold": self.ratio}
-        details = {"milliseconds": f"{1000 * median(times):.4g}", **{name: f"{value:.3f}" for name, value in ratios.items()}}
+        details = {name: f"{value:.3f}" for name, value in (interval | {"threshold": self.ratio}).items()}
+        details = {"milliseconds": f"{1000 * median(times):.4g}", **details}
         headline = f"a {self.noun} takes {compared} times as long as on the good end, more than {self.ratio:.2f}"
         stage = Stage.BENCHMARK if self.metric == Metric.RUN_SECONDS else Stage.COMPILE
         failure = Failure("metric", "metric", f"metric:{self.metric}", headline, details=details, stage=stage)
@@ -257,11 +249,10 @@ class TimeJudge:
         Returns:
             Its times and how it compares with the good end; the reason if it is on no side.
         """
-        contenders = [self.good, self.bad, *(() if timed in (self.good, self.bad) else (timed,))]
+        contenders = [*self.contenders, *(() if timed in self.contenders else (timed,))]
         samples: list[list[float]] = [[] for _ in contenders]
         good, bad, new = samples[0], samples[1], samples[contenders.index(timed)]
-        compared: Comparison | None = None
-        ends: Comparison | None = None
+        compared = ends = None
         pairs = list(zip(contenders, samples, strict=True))
         for number, turn in rounds(pairs, time.monotonic() + self.budget, grace=math.inf):
             for contender, times in turn:
@@ -281,9 +272,10 @@ class TimeJudge:
             return f"the bad end takes {ends} times as long as the good end: not clearly more than {self.ratio:.2f}"
         return f"a {self.noun} takes {compared} times as long as on the good end: not clearly on one side of {self.ratio:.2f}"
 
-    def halfway(self, ends: Ends) -> float:
-        """Measure both ends and return the geometric mean of their times, as a ratio. BadInput if they differ too little."""
-        measured = self.measure(self.bad)
+    def halfway(self) -> float:
+        """Return the geometric mean of the times of both ends, as a ratio. BadInput if they differ too little."""
+        measured = self.measure(self.contenders[1])
         if isinstance(measured, str):
-            raise BadInput(f"{ends[1].revision.name} and {ends[0].revision.name} differ too little: {measured}")
+            good, bad = (ref.revision.name for ref in self.ends)
+            raise BadInput(f"{bad} and {good} differ too little: {measured}")
         return math.sqrt(measured[1].ratio)
