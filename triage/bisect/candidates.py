@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -179,15 +178,8 @@ def commit_range(
     """Ask every source for compilers of the commits between two, the old one included.
 
     A source that fails is left out if another one answers. Commits without a file that can change the compiler are not
-    candidates, unless there are no others.
-
-    Args:
-        family: Of the compilers.
-        timeline: A line with the new end.
-        ends: The sha of each end, and its toolchain if that is not the commit's own.
-        sources: Where compilers come from.
-        project: The project file.
-        reported: Reads the commit that the compiler in a folder reports.
+    candidates, unless there are no others. `timeline` is a line with the new end; `ends` are shas, each with its toolchain if
+    that is not the commit's own; `reported` reads the commit that the compiler in a folder reports.
 
     Raises:
         BadInput: The old end is not older than the new one.
@@ -261,49 +253,45 @@ def commit_change(commit: Commit, links: Links | None) -> Suspect:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A commit, those after it that cannot change the compiler, and the compilers of any of them."""
+    """A commit, those after it that cannot change the compiler, and what sources say of any of them."""
 
-    commits: Sequence[Commit]
-    builds: Sequence[Build]
-    """The cheapest first."""
-    untestable: str
-    """Why there is none."""
+    commits: list[Commit]
+    found: list[Build]
+
+    @property
+    def builds(self) -> list[Build]:
+        """The compilers that can be obtained, the cheapest first."""
+        usable = [build for build in self.found if build.untestable is None]
+        return sorted(usable, key=lambda build: (build.seconds, build.position.index))
+
+    @property
+    def untestable(self) -> str:
+        """Why there is none."""
+        return next((build.untestable for build in self.found if build.untestable), _NO_COMPILER)
 
 
 def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], project: Project) -> list[_Group]:
-    builds: list[Build] = []
+    found: dict[int, list[Build]] = {index: [] for index in indices}
     failures: list[EnvironmentFailure] = []
     for source in sources:
         try:
-            builds += source.builds(timeline, indices)
+            for build in source.builds(timeline, indices):
+                # A compiler of a branch has more changes than the commit where the branch left the line: it proves nothing.
+                if build.position.exact:
+                    found[build.position.index].append(build)
         except EnvironmentFailure as error:
             failures.append(error)
-    if failures and not builds:
+    if failures and not any(found.values()):
         raise failures[0]
     commits = timeline.with_files(indices)
-    roots = [0]
-    for number, commit in enumerate(commits[1:], 1):
-        if not commit.files or any(project.can_change(path) for path in commit.files):
-            roots.append(number)
-    if len(roots) < 2:
-        roots = list(range(len(commits)))
-    groups = []
-    for start, end in pairwise([*roots, len(commits)]):
-        first = indices.start + start
-        # A compiler of a branch has more changes than the commit where the branch left the line: it proves nothing about it.
-        # A compiler that is made on request is made for the first commit only.
-        exact = [
-            build
-            for build in builds
-            if build.position.exact
-            and first <= build.position.index < indices.start + end
-            and (build.position.index == first or not build.seconds or not _is_made(build))
-        ]
-        usable = sorted(
-            (build for build in exact if build.untestable is None), key=lambda build: (build.seconds, build.position.index)
-        )
-        why = next((build.untestable for build in exact if build.untestable), _NO_COMPILER)
-        groups.append(_Group(commits[start:end], usable, why))
+    is_inert = [bool(commit.files) and not any(map(project.can_change, commit.files)) for commit in commits]
+    groups: list[_Group] = []
+    for index, commit, inert in zip(indices, commits, is_inert, strict=True):
+        if not groups or not inert or all(is_inert[1:]):
+            groups.append(_Group([commit], found[index]))
+        else:  # a compiler that is made on request is made for the first commit only
+            groups[-1].commits.append(commit)
+            groups[-1].found.extend(build for build in found[index] if not build.seconds or not _is_made(build))
     return groups
 
 

@@ -45,14 +45,9 @@ class ModelHistory:
     def __init__(
         self, repository: Repository, recipe: Path, home: Path, load: Callable[[Path], Case], ends: tuple[str, str]
     ) -> None:
-        """Find out whether the recipe's folder is enough.
+        """Find out whether the recipe's folder is enough. BadInput if the recipe is outside the repository.
 
-        Args:
-            repository: With the recipe.
-            recipe: Its path. BadInput if it is outside the repository.
-            home: Where extracted trees are cached.
-            load: Reads a file's only case.
-            ends: Shas of the old and the new end of the range.
+        Extracted trees are cached in `home`; `load` reads a file's only case; `ends` are shas of the old and the new end.
         """
         self.repository, self.ends = repository, ends
         self._cache, self._load = home / "models", load
@@ -182,14 +177,7 @@ class TwoRepositories:
 
 
 def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after: str) -> TwoRepositories:
-    """Name the repository that changed the outcome, and the commit or release in it.
-
-    Args:
-        request: Its case is replaced.
-        models: The model repository.
-        before: The old compiler's revision.
-        after: The new compiler's revision.
-    """
+    """Name the repository that changed the outcome, and the commit or release in it, between two revisions of the compiler."""
     shas = dict(zip(Side, models.ends, strict=True))
     cases = {side: models.at(sha) for side, sha in shas.items()}
     compilers = dict(zip(Side, compilers_at(request, before, after), strict=True))
