@@ -259,11 +259,21 @@ def install(workspace: Workspace, release: Release, index: str, packaging: Packa
         wheel, uv = f"{release.distribution} @ {release.url}{digest}", Uv(workspace, root, scratch, index)
         if packaging != PLAIN_WHEEL and (program := interpreter(version_of(release.python))) is None:
             raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
-        if isinstance(packaging, Environment):
-            lines = [wheel, *packaging.companions_of(release.version)]
-            uv.make_environment(f"{name} with its dependencies from {host_of(index)}", lines, program, release.date)
-        else:
+        if not isinstance(packaging, Environment):
             uv.unpack(f"{name} from {host_of(release.url)}", wheel, release.python)
+            return release
+        # The environment may be moved, because the install cache moves complete folders.
+        words = ("--relocatable", "--no-project", "--no-config", "--clear", "--python", str(program), str(root))
+        uv.run(f"Python for {name}", "venv", *words)
+        lines, into = [wheel, *packaging.companions_of(release.version)], ("--python", str(root / "bin" / "python"))
+        what = f"{name} with its dependencies from {host_of(index)}"
+        if release.date is not None:  # every install of the release gets the dependencies of its day
+            until = date.fromisoformat(release.date) + _SIBLINGS
+            # An index may have no dates for some files, which uv excludes then. Today's dependencies are better than none.
+            with suppress(Unobtainable):
+                uv.pip(what, lines, *into, "--exclude-newer", f"{until.isoformat()}T00:00:00Z")
+                return release
+        uv.pip(what, lines, *into)
         return release
 
     return fill_folder(workspace, folder_of(workspace.toolchains, release, packaging).name, name, fill)
@@ -330,36 +340,22 @@ class Uv:
     scratch: Path
     """For files that are not needed later."""
     index: str = ""
-    """The default index (empty: that of uv's settings). Other users cannot see a password in it."""
+    """The default index (empty: that of uv's settings)."""
 
     def unpack(self, name: str, requirement: str, python: str) -> None:
         """Install one wheel without its dependencies. It need not be for this program's Python."""
         self.pip(name, [requirement], "--no-deps", "--target", str(self.root), "--python-version", python)
 
-    def make_environment(self, name: str, requirements: Sequence[str], python: Path | None, day: str | None) -> None:
-        """Make a virtual environment of packages and their dependencies, which uv takes from the index."""
-        # The environment may be moved, because the install cache moves complete folders.
-        words = ("--relocatable", "--no-project", "--no-config", "--clear", "--python", str(python), str(self.root))
-        self._run(f"Python for {name}", ["venv", *words])
-        into = ("--python", str(self.root / "bin" / "python"))
-        if day is not None:  # every install of the release gets the dependencies of its day
-            until = date.fromisoformat(day) + _SIBLINGS
-            try:
-                return self.pip(name, requirements, *into, "--exclude-newer", f"{until.isoformat()}T00:00:00Z")
-            except Unobtainable:
-                # The index has no dates for some files, so that uv excludes them. Today's dependencies are better than none.
-                pass
-        return self.pip(name, requirements, *into)
-
     def pip(self, name: str, requirements: Sequence[str], *words: str) -> None:
-        """Install packages. `name` stands for them in messages; `words`: where to."""
+        """Install packages; `words` say where."""
         (self.scratch / "requirements.txt").write_text("".join(f"{line}\n" for line in requirements))
         # uv links files from its cache. The cache is removed with the scratch folder, so that damage to an install damages no
         # copy that others are made from, and pruning frees the space.
         options = ["--only-binary", ":all:", "--cache-dir", str(self.scratch / "cache"), "--no-progress", "--color", "never"]
-        self._run(name, ["pip", "install", *options, *words, "-r", str(self.scratch / "requirements.txt")])
+        self.run(name, "pip", "install", *options, *words, "-r", str(self.scratch / "requirements.txt"))
 
-    def _run(self, name: str, words: Sequence[str]) -> None:
+    def run(self, name: str, *words: str) -> None:
+        """Run uv. `name` is what it installs, in messages; uv's reason decides between EnvironmentFailure and Unobtainable."""
         task = self.workspace.progress.task(f"install {name}", total=None)
         ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
 
@@ -377,17 +373,17 @@ class Uv:
                     unlimited(timeout),
                     self.scratch,
                     purpose=Purpose.INSTALL,
-                    env={"UV_DEFAULT_INDEX": self.index} if self.index else {},
+                    env={"UV_DEFAULT_INDEX": self.index} if self.index else {},  # other users see no password in it
                     log=log,
                     stop=self.workspace.stop,
                     on_tick=watch_size,
                 )
         finally:
             task.finish()
-        if execution.ending is Ending.TIMED_OUT:
-            raise EnvironmentFailure(f"cannot install {name}: it takes more than {timeout:.0f} s")
         if execution.ok:
             return
+        if execution.ending is Ending.TIMED_OUT:
+            raise EnvironmentFailure(f"cannot install {name}: it takes more than {timeout:.0f} s")
         reason = _reason(log.path)
         if "No space left" in reason:
             raise EnvironmentFailure(
