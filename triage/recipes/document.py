@@ -39,7 +39,7 @@ class ConfigDocument:
     nulls: bool = False
     """Whether `null` is a value, as in JSON."""
     data: Any = None
-    """Mappings, lists and texts; None for an empty value."""
+    """Mappings, lists and texts; an empty value is None."""
     problems: list[Problem] = field(default_factory=list)
     marks: dict[Loc, tuple[yaml.Mark, yaml.Mark]] = field(default_factory=dict)
     """Where the key and the value of each location begin."""
@@ -66,7 +66,7 @@ class ConfigDocument:
         return sorted(dict.fromkeys(self.problems), key=lambda problem: (problem.line or 0, problem.column or 0))
 
     def add(self, node: yaml.Node, loc: Loc = (), key: yaml.Node | None = None, outer: tuple[yaml.Node, ...] = ()) -> Any:
-        """Return the data of a node, and report what is wrong with it. outer: the nodes around it."""
+        """Return the data of a node, inside the nodes `outer`, and report what is wrong with it."""
         self.marks[loc] = (key or node).start_mark, node.start_mark
         if node in outer:
             raise BadFiles([self.problem(loc, "this value contains itself through an alias; write it out.")])
@@ -124,7 +124,7 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
 
 
 def parse_document(path: str, text: str, empty: str, *, nulls: bool = False) -> ConfigDocument:
-    """Parse the text of a file as `read_document` does. nulls: whether `null` is a value."""
+    """Parse the text of a file as `read_document` does; with `nulls`, `null` is a value."""
     document = ConfigDocument(path, nulls)
     document.data = document.add(_compose(path, text, empty))
     return document

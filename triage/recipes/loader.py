@@ -126,7 +126,7 @@ def _cases(
     folder: Path | None,
     failure_names: Collection[str],
 ) -> list[Case]:
-    """Return the cases of a recipe; meaningless if the document gets problems. folder: where relative paths are looked for."""
+    """Return the cases of a recipe whose relative paths start at `folder`. The document gets the problems."""
     data = document.data
     if not isinstance(data, dict):
         checked(document, RecipeFormat)

@@ -53,7 +53,7 @@ def yaml_text(value: Any) -> str:
 
 
 def yaml_lines(values: Mapping[str, Any], guessed: Collection[str] = ()) -> list[str]:
-    """Return keys as lines of YAML, a mapping with a line for each entry. guessed: entries to mark with a comment."""
+    """Return keys as lines of YAML, a mapping with a line for each entry; `guessed` entries get a comment."""
     lines = []
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
@@ -65,7 +65,7 @@ def yaml_lines(values: Mapping[str, Any], guessed: Collection[str] = ()) -> list
 
 
 def closest(word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:
-    """Return the known word that is nearest to a word, ignoring case. aliases: words with an exact meaning."""
+    """Return the known word that is nearest to a word, ignoring case; `aliases` mean exactly one word."""
     from difflib import get_close_matches
 
     lowered = word.strip().lower()

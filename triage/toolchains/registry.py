@@ -97,7 +97,7 @@ class ToolchainRegistry:
         progress: Progress | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        """`stop`: set by another thread, it ends running downloads and installs."""
+        """Open the toolchains in a home. Another thread sets `stop` to end downloads and installs."""
         self.home = home
         self.workspace = Workspace(home, progress or Progress(), stop or threading.Event())
         self.index = Index(self.workspace)
