@@ -81,8 +81,8 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     run = NightRun(runner, [case_named(name) for name in histories], refs[new], refs[old])  # type: ignore[arg-type]
     run.compare()
     nowhere: Any = None
-    setting = InvestigationSetting(run, Path(), lambda case: [case.name], "triage", nowhere, nowhere)
-    investigation = Investigation(setting, steps=["bisect", "confirm"])
+    setting = InvestigationSetting(run, Path(), nowhere, nowhere)
+    investigation = Investigation(setting, "triage", steps=["bisect", "confirm"])
     investigation.open(run.night())
     for _ in investigation.run():
         pass

@@ -34,13 +34,11 @@ from triage.cli.options import (
 )
 from triage.cli.screen import print_stderr
 from triage.execution.task import ProbeJob
-from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.shards import ShardResult, copy_files, merge, shard
 from triage.nightly.store import read_night
-from triage.report.elements import below_here
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
 
@@ -133,13 +131,11 @@ def nightly(
                 setting = InvestigationSetting(
                     run,
                     out or Path(),
-                    lambda case: _words(case, paths, suite_config or ()),
-                    shlex.join(["triage", *sys.argv[1:]]),
                     write_reproducer=write_reproducer,
                     write_page=write_attribution,
                 )
                 steps = [step for step in STEPS if investigate or chosen.get(step)]
-                work = Investigation(setting, budget, steps)
+                work = Investigation(setting, shlex.join(["triage", *sys.argv[1:]]), budget, steps)
                 work.open(run.night(), fresh=fresh)
                 reports.add = work.added_to
                 # The reports are rewritten after each step, so that they are complete whenever the run is killed.
@@ -229,13 +225,3 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
     if revs and len(revs) > 1:
         raise BadInput(f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run it once for each")
     return revs[0] if revs else default
-
-
-def _words(case: Case, paths: Sequence[Path], configs: Sequence[Path]) -> list[str]:
-    """Return the words of a command line that name a case of recipes, or of suites with their configs."""
-    if not configs:
-        return [str(below_here(case.source)), *(["--case", case.name] if case.name != case.recipe else [])]
-    program = case.input.path.absolute()
-    own = next((path for path in paths if program.is_relative_to(path.absolute())), paths[0])
-    options = [word for config in configs for word in ("--suite-config", str(config))]
-    return [str(own), *options, "--case", case.name]

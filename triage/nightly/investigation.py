@@ -38,6 +38,8 @@ class Investigation:
     """
 
     setting: InvestigationSetting
+    again: str
+    """The command line that continues."""
     budget: float | None = None
     """Seconds; None for no limit. When they are over, the step that runs is stopped."""
     steps: Sequence[str] = tuple(STEPS)
@@ -91,7 +93,7 @@ class Investigation:
             for name in (cluster.representative, *cluster.confirmed)
         }
         cases = [replace(case, bisections=origins.get(case.case) or case.bisections) for case in night.cases]
-        answer = InvestigationSummary(round(time.monotonic() - self._started, 1), self.budget)
+        answer = InvestigationSummary(round(time.monotonic() - self._started, 1), self.budget, self.again)
         return replace(night, cases=cases, clusters=clusters, investigation=answer)
 
     def _add(self, cluster: FailureCluster, members: Sequence[CaseResult], *, fresh: bool = False) -> None:
@@ -149,8 +151,6 @@ class Investigation:
         return self.setting.run.seconds(case)
 
     def _note(self, cluster: ClusterInWork, done: StepResult) -> None:
-        if done.status == "left":
-            done = replace(done, command=self.setting.command_line(done.step, cluster))
         outdated = {done.step, "confirm", "attribute"} if done.step == "narrow" and done.status == "done" else {done.step}
         others = [other for other in cluster.record.steps if other.step not in outdated]
         in_order = sorted([*others, done], key=lambda result: list(STEPS).index(result.step))

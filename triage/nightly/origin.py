@@ -81,18 +81,17 @@ class OriginFinder:
 
         metric = f"{Metric.CPU_SECONDS}" if function is None else f"{Metric.RUN_SECONDS}:{function}"
         reason = self.between.problem
-        if reason is None:
-            try:
+        try:
+            if reason is None:
                 with measuring(self.runner, case, self.pair, metric, budget) as judging:
                     finder = replace(self, runner=judging, compare_passes=False)
                     origin = finder.bisect(case)
-                    if self.repo and origin.pair and self.can_narrow(origin.pair):
-                        inside = finder.narrow(case, origin.pair)
-                        if isinstance(inside, CaseOrigin) and inside.bisection.after is not None:
-                            return inside.bisection
-                    return origin.bisection
-            except BadInput as error:  # they do not differ any more
-                reason = str(error)
+                    inside = (
+                        finder.narrow(case, origin.pair) if self.repo and origin.pair and self.can_narrow(origin.pair) else None
+                    )
+                    return (inside if isinstance(inside, CaseOrigin) and inside.pair else origin).bisection
+        except BadInput as error:  # they do not differ any more
+            reason = str(error)
         return Bisection(case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=reason)
 
     def bisect(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
@@ -169,22 +168,22 @@ class OriginFinder:
                 candidates_of(self._request(case), *map(rev_text, self.pair))
             except (BadInput, EnvironmentFailure) as error:
                 problem, self.repo = error, None
-        old, new = (ref.revision.name for ref in self.pair)
+        ends = " and ".join(ref.revision.name for ref in self.pair)
         if self.repo is not None and not self.can_narrow(self.pair):
-            self.scope = f"bisects search the commits of {repo} between {old} and {new}"
+            parts = [f"bisects search the commits of {repo} between {ends}"]
         elif self.between.problem is not None:
-            self.scope = f"nothing between {old} and {new} can be bisected: {self.between.problem}"
+            parts = [f"nothing between {ends} can be bisected: {self.between.problem}"]
         elif len(self.between.refs) > len(self.pair):
-            self.scope = f"bisects search {self.between.contents} between {old} and {new}"
+            parts = [f"bisects search {self.between.contents} between {ends}"]
         else:
-            self.scope = f"{old} and {new} are neighbours"
+            parts = [f"{ends} are neighbours"]
         if problem is not None:
-            self.scope += f"; the commits of {repo} cannot be searched: {problem}"
+            parts.append(f"the commits of {repo} cannot be searched: {problem}")
         elif repo is None:
-            self.scope += "; --repo with a clone of the compiler finds the commit"
+            parts.append("--repo with a clone of the compiler finds the commit")
         elif self.can_narrow(self.pair):
-            self.scope += f", then the commits of {repo} between the releases around a change"
-        self.scope += f"; {self.between.skipped}" if self.between.skipped else ""
+            parts.append(f"then the commits of {repo} between the releases around a change")
+        self.scope = "; ".join([*parts, *([self.between.skipped] if self.between.skipped else [])])
 
 
 def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:

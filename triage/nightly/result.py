@@ -124,7 +124,7 @@ class CaseResult(ProbeResult):
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step of an investigation: bisect, narrow, confirm, attribute, remedy, reduce or replay."""
+    """A step of an investigation: bisect, narrow, confirm, attribute, remedy or reduce."""
 
     step: str
     status: str
@@ -133,7 +133,7 @@ class StepResult:
     reason: str | None = None
     """Why it has no result."""
     command: str | None = None
-    """The command line that does a step that is left."""
+    """The command line that does a step that `triage why` left."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class FailureCluster:
     """Size of the reduced program with its unit."""
     remedies: list[Remedy] = field(default_factory=list)
     replays: dict[str, str] = field(default_factory=dict)
-    """State of the reproducer by toolchain."""
+    """State of the reduced program by toolchain."""
     draft: IssueDraft | None = None
     issue: IssuePath | None = None
     """Path of the draft of an issue, relative to the folder of the report. It is rendered from this cluster, never read."""
@@ -197,6 +197,8 @@ class InvestigationSummary:
 
     seconds: float
     budget_seconds: float | None = None
+    command: str | None = None
+    """The command line that continues."""
 
 
 @dataclass(frozen=True, kw_only=True)

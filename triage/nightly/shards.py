@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.nightly.result import FailureCluster, InvestigationSummary, Night, cluster_id
+from triage.nightly.result import FailureCluster, Night, cluster_id
 from triage.toolchains.home import disk_errors
 
 T = TypeVar("T")
@@ -55,9 +55,6 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
     _check_cases(shards, complete=not missing)
     nights = [shard.night for shard in shards]
     stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped] + [missing] * bool(missing)
-    investigations = [night.investigation for night in nights if night.investigation]
-    budgets = [each.budget_seconds for each in investigations if each.budget_seconds]
-    summary = InvestigationSummary(max((each.seconds for each in investigations), default=0.0), max(budgets, default=None))
     return replace(
         nights[0],
         started=min(night.started for night in nights),
@@ -68,7 +65,7 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
         total=0,
         cases=_in_order(nights, lambda night: night.cases),
         clusters=_clusters(nights),
-        investigation=summary if investigations else None,
+        investigation=next((night.investigation for night in nights if night.investigation), None),
         times=_in_order(nights, lambda night: night.times),
         stopped="; ".join(stopped) or None,
         not_compared=_in_order(nights, lambda night: night.not_compared),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,6 @@ from pathlib import Path
 from triage.attribute.divergence import attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.result import Answer, Bisection
-from triage.bisect.versions import rev_text
 from triage.execution.engine import Engine, time_limit
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
@@ -25,7 +23,6 @@ from triage.nightly.origin import ToolchainPair
 from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, StepResult
 from triage.nightly.run import NightRun
 from triage.reduce.baseline import ReductionRequest
-from triage.reduce.replay import open_reproducers, replay
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
 from triage.remedy.result import Remedies
@@ -112,28 +109,10 @@ class InvestigationSetting:
     run: NightRun
     out: Path
     """Folder of the reports."""
-    words: Callable[[Case], list[str]]
-    """The words of a command line that name a case."""
-    again: str
-    """The command line that continues the night."""
     write_reproducer: Callable[[Reproducer, Path], Path]
     """Writes a folder below another one."""
     write_page: Callable[[Attribution, Path], Path]
     """Writes the page of a divergence into a folder."""
-
-    def command_line(self, step: str, cluster: ClusterInWork) -> str:
-        """Return the command line that does a step by itself; where there is none, the one that continues the night."""
-        good, bad = map(rev_text, cluster.pair or self.run.refs)
-        new, between = ["-t", rev_text(self.run.toolchain)], ["--good", good, "--bad", bad]
-        options = {"attribute": between}
-        if cluster.representative.change is CaseChangeKind.REGRESSED:
-            new += ["--good", rev_text(self.run.baseline)]
-            named = {"--repo": self.run.finder.repo, "--project": self.run.finder.project_file}
-            options["bisect"] = [*between, *(word for name, path in named.items() if path for word in (name, str(path)))]
-        options |= {"remedy": new, "reduce": [*new, "--out", str(self.out / "reproducers"), "--resume"]}
-        if step == "replay":
-            return shlex.join(["triage", "replay", str(cluster.reproducer_folder(self))])
-        return shlex.join(["triage", step, *self.words(cluster.case), *options[step]]) if step in options else self.again
 
 
 @dataclass
@@ -176,9 +155,6 @@ class ClusterInWork:
     def has_failure(self, outcome: Outcome) -> bool:
         """Return whether an outcome is this failure, and not only sometimes."""
         return isinstance(outcome, Failed) and not outcome.flaky and same_signature(self.failure)(outcome.failure)
-
-    def reproducer_folder(self, setting: InvestigationSetting) -> Path:
-        return setting.out / (self.record.reproducer or f"reproducers/{slug(self.case)}")
 
 
 def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
@@ -281,21 +257,18 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     unneeded = [flag.text for flag in cluster.case.flags if flag not in result.small.flags]
     draft = replace(draft_of(reproducer), unneeded=unneeded)
     path = f"reproducers/{folder.name}"
-    cluster.record = replace(cluster.record, reproducer=path, size=result.size, draft=draft)
+    replays = {probe.revision.name: _state(probe.outcome, reproducer.failure) for probe in reproducer.reduction.probes}
+    cluster.record = replace(cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays)
 
 
-def _replay(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Compile the reproducer, as it was written, on all installed releases and on the new toolchain."""
-    if cluster.record.reproducer is None:
-        raise NoResult("it has no reproducer", "skipped")
-    [written] = open_reproducers([cluster.reproducer_folder(setting)])
-    family = cluster.case.compiler
-    own = replace(written, case=replace(written.case, compiler=family))  # a command's family is named by its recipe
-    names = [ref.revision.name for ref in setting.run.runner.registry.installed_releases(family)]
-    revs = list(dict.fromkeys([*names, rev_text(setting.run.toolchain)]))
-    [replayed] = replay(setting.run.runner, [own], {family: revs})
-    replays = {version.toolchain.name: version.status.value for version in replayed.versions}
-    cluster.record = replace(cluster.record, replays=replays)
+def _state(outcome: Outcome, failure: Failure) -> str:
+    """Return what a version does with a reduced program, in the words of `triage replay`."""
+    match outcome:
+        case Compiled():
+            return "fixed"
+        case Failed():
+            return "reproduces" if same_signature(failure)(outcome.failure) else "changed"
+    return "untestable"
 
 
 #: The cheap ones first; each may use what those before it found.
@@ -306,7 +279,6 @@ STEPS: Mapping[str, Callable[[InvestigationSetting, ClusterInWork], None]] = {
     "attribute": _attribute,
     "remedy": _remedy,
     "reduce": _reduce,
-    "replay": _replay,
 }
 
 

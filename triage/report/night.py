@@ -131,18 +131,12 @@ def night_document(night: Night) -> Document:
         listed = [[_code(case.case), _why(case, night)] for case in night.of(change)]
         blocks += _folded(f"{title} ({len(listed)})", ("case", "failure"), listed)
     steps = [
-        [
-            Span(cluster.representative or cluster.cases[0], "code"),
-            step.step,
-            step.status,
-            step.reason or "",
-            _code(step.command),
-        ]
+        [_code(cluster.representative or cluster.cases[0]), step.step, step.status, step.reason or ""]
         for cluster in night.clusters
         for step in cluster.steps
         if step.status != "done"
     ]
-    blocks += _folded("Steps without a result", ("case", "step", "status", "reason", "command"), steps)
+    blocks += _folded("Steps without a result", ("case", "step", "status", "reason"), steps)
     blocks += _time_table(night)
     columns = ("stage or suite", "passed", "failed", "not tested", "rate")
     suites = [[name, *map(str, row.values()), rate_text(row["passed"], row["failed"])] for name, row in night.suites.items()]
