@@ -19,7 +19,7 @@ from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, status_in, version_of
 from triage.nightly.result import FailureCluster, cluster_id
 from triage.nightly.store import NightStore
-from triage.nightly.trends import known_failures
+from triage.nightly.trends import KnownFailure, known_failures
 from triage.reduce.reproducer import without_paths
 
 _NO_NAMES: Mapping[Path, str] = {}
@@ -98,29 +98,28 @@ def known_case(text: str, store: NightStore, history: NightsHistory, results: Re
     rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
     if not rows and not records:
         raise BadInput(f"nothing is known of a case {name!r}; `triage run` or `triage nightly` tests it")
-    runs: list[CaseRun] = []
+    known, runs, found = known_failures(history, store.issues()), list[CaseRun](), dict[str, KnownFailure]()
     for row in rows:
+        line = history.rows[row][0]
         for run in reversed(history.runs[row]):
             failure, first, last = history.kind_of(row, run.last), history.nights[run.first], history.nights[run.last]
-            cluster, track = cluster_id(failure.signature) if failure else None, history.rows[row][0].name
+            cluster = cluster_id(failure.signature) if failure else None
             ends = first.started, last.started, run.count, first.toolchain
-            runs.append(CaseRun(run.status, run.flaky, *ends, track, failure, cluster))
-    tracks = [history.rows[row][0] for row in rows]
-    known = known_failures(history, store.issues())
-    signatures = [run.failure.signature for run in runs if run.failure]
-    keys = dict.fromkeys((track.compiler, signature) for track in tracks for signature in signatures)
-    own = [known[key] for key in keys if key in known]
+            runs.append(CaseRun(run.status, run.flaky, *ends, line.name, failure, cluster))
+            if failure and (own := known.get((line.compiler, failure.signature))):
+                found[failure.signature] = own
     failing = next((run.toolchain.name for run in runs if run.failure), "")
     logs = (log_of(records, failing), *(stored_log(store, history, row) for row in rows))
+    track = history.rows[rows[0]][0] if rows else None
     return KnownCase(
         case=name,
-        suite=tracks[0].suite if tracks else "",
-        facts={"compiler": tracks[0].compiler, "target": tracks[0].target} if tracks else {},
+        suite=track.suite if track else "",
+        facts={"compiler": track.compiler, "target": track.target} if track else {},
         runs=runs,
         states=states_of(records, history, rows),
         flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
-        failures=[each.cluster for each in own],
-        tracked={each.cluster.id: each.tracker for each in own if each.tracker},
+        failures=[each.cluster for each in found.values()],
+        tracked={each.cluster.id: each.tracker for each in found.values() if each.tracker},
         log=next(filter(None, logs), None),
     )
 

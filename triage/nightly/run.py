@@ -153,22 +153,17 @@ class NightRun:
                 self._results[name] = case_result(replace(old, outcome=outcome), replace(new, outcome=outcome))
 
     def write_logs(self, out: Path) -> None:
-        """Write the output of each failure that has no file yet."""
+        """Write the output of each failure on the new toolchain that has no file yet."""
         for name, result in self._results.items():
-            old, new = self._log(out, name, self.baseline, result.baseline), self._log(out, name, self.toolchain, result)
-            self._results[name] = replace(result, log=new, baseline=replace(result.baseline, log=old))
-
-    def _log(self, out: Path, name: str, ref: ToolchainRef, own: ProbeResult) -> str | None:
-        if own.log or own.status not in FAILING:
-            return own.log
-        known = self.runner.last_execution(self.by_name[name], self.runner.registry.obtain(ref))
-        text = known[1].stdout.text + known[1].stderr.text if known else ""
-        if not text:
-            return None
-        path = f"logs/{_file_name(ref.revision.name)}/{_file_name(name)}.log"
-        with disk_errors("write a log"):
-            write_whole(out / path, text.encode("utf-8", "replace")[-LARGEST_FILE:])
-        return path
+            if result.log or result.status not in FAILING:
+                continue
+            known = self.runner.last_execution(self.by_name[name], self.runner.registry.obtain(self.toolchain))
+            text = known[1].stdout.text + known[1].stderr.text if known else ""
+            if text:
+                path = f"logs/{_file_name(self.toolchain.revision.name)}/{_file_name(name)}.log"
+                with disk_errors("write a log"):
+                    write_whole(out / path, text.encode("utf-8", "replace")[-LARGEST_FILE:])
+                self._results[name] = replace(result, log=path)
 
     def bench(self, threshold: float, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.

@@ -72,7 +72,6 @@ class Site:
     out: Path
     cache: ResultCache | None = None
     """The results to take logs and older states from."""
-    title: str = "triage"
     sizes: list[int] = field(default_factory=list)
     history: NightsHistory = field(init=False)
     steps: dict[str, list[MetricStep]] = field(init=False)
@@ -144,7 +143,7 @@ class Site:
         history, environment = self.history, _environment()
         known = known_failures(history, self.store.issues())
         common = {
-            "title": self.title,
+            "title": "triage",
             "history": history,
             "night": lambda number: history.nights[number],
             "known": lambda life: known.get((life.track.compiler, life.signature)),
