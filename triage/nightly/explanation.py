@@ -133,17 +133,18 @@ class Explainer:
             known = replace(known, reason=where + probe.outcome.reason, cause=probe.outcome.cause)
         yield known
         if known.passes and len(stored) > 1:
-            failing: Probe | None = self._step("history", 0.5, lambda: self._newest_that_fails(stored[:-1]), ())
+            failing: Probe | None = self._step("history", 0.5, lambda: self._newest_that_fails(stored[:-1]))
             if failing is None:
-                names = ", ".join(ref.revision.name for ref in stored)
-                yield replace(known, reason=None if self.left else f"no installed release fails ({names})", left=self.left)
+                names = " to ".join(end.revision.name for end in (stored[0], stored[-1]))
+                reason = None if self.left else f"no installed release from {names} fails"
+                yield replace(known, reason=reason, left=self.left, next=self._more())
                 return
             known = replace(known, failure=failing.outcome.failure, fails_on=failing.revision)
             self.rev = failing.revision.name
         if known.flaky or (self.rev and known.failure is None):
             return
         share = 0.5 if known.failure else 0.9  # without a failure there is nothing to do after the bisect
-        found: Bisection | None = self._step("bisect", share, self._bisect, ())
+        found: Bisection | None = self._step("bisect", share, self._bisect)
         known = self._with_origin(replace(known, bisection=found))
         yield known
         if known.failure is not None and known.fails_on is not None:
@@ -177,7 +178,7 @@ class Explainer:
         if known.pair and self.runner.compilers[family].ir is not None:
             good, bad = (registry.resolve(revision.name, family) for revision in known.pair)
             compare = lambda: diverging_pass(self.runner, self.case, failure, (good, bad), excerpts=False)  # noqa: E731
-            known = replace(known, attribution=self._step("attribute", 0.5, compare, _ends(known.pair)))
+            known = replace(known, attribution=self._step("attribute", 0.5, compare))
             yield replace(known, left=self.left)
         better = ["--good", known.broke[0].name] if known.broke and is_regression else []
         request = RemedyRequest(
@@ -188,21 +189,20 @@ class Explainer:
             self.siblings,
             seconds=self._rest() / 2,  # the others are for checks on other compilers
         )
-        options = ["-t", toolchain, *better]
-        remedies: Remedies | None = self._step("remedy", 1.0, lambda: working_remedies(self.runner, request), options)
-        next_: list[str] = [*self._more(), self._line("reduce", *options)]
+        remedies: Remedies | None = self._step("remedy", 1.0, lambda: working_remedies(self.runner, request))
+        next_: list[str] = [*self._more(), self._line("reduce", "-t", toolchain, *better)]
         if known.broke:
             kind = [] if is_regression else ["--find", "fix"]
             next_.append(self._line("bisect", *kind, *_ends(known.broke), "--repo", "DIR"))
         advice = () if remedies else self._advice(failure)
         yield replace(known, remedies=remedies, advice=advice, left=self.left, next=tuple(next_[:2]))
 
-    def _step(self, name: str, share: float, do: Callable[[], Any], options: Sequence[str]) -> Any:
+    def _step(self, name: str, share: float, do: Callable[[], Any]) -> Any:
         """Do a step in a share of the time that is left, and return its answer; note why it has none."""
         answers: list[Any] = []
         done = do_step(self.runner, name, share * self._rest(), lambda: answers.append(do()))
         if done.status in ("left", "failed"):
-            self.left += (replace(done, command=self._line(name, *options)),)
+            self.left += (done,)
         return answers[0] if answers else None
 
     def _bisect(self) -> Bisection:

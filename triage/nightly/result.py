@@ -132,8 +132,6 @@ class StepResult:
     seconds: float = 0.0
     reason: str | None = None
     """Why it has no result."""
-    command: str | None = None
-    """The command line that does a step that `triage why` left."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def headline(found: Explanation) -> str:
 def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
     """Yield what each step found."""
     if found.reason:
-        yield "reason", found.reason
+        yield "releases" if found.passes else "reason", found.reason
     yield from failure_facts(found.failure)
     if found.bisection:
         yield from _since(found, found.bisection)
@@ -65,7 +65,8 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
 
 def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inline]]:
     if bisection.status is Answer.INCONCLUSIVE:
-        yield "releases", (bisection.reason or "not known").partition("; pass --")[0]  # options of `triage bisect`
+        reason = (bisection.reason or "not known").partition("; pass --")[0]  # options of `triage bisect`
+        yield "releases", reason.partition(": ")[0] if "at both ends" in reason else reason
     else:
         certainty = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
         name = "since" if bisection.brought_failure else "fixed"
