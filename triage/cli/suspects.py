@@ -40,8 +40,8 @@ def suspects(
 
     Commits of the good revision's branch that the bad one lacks, also as cherry-picks, are ranked, too: a fix may be missing.
     For a recipe, the failure is the one that was found last. A log is of IREE, or of the compiler that a REV names
-    (`triton:3.1.0`). For a recipe, the passes of both compilers are compared if they are installed. Suspected are then the
-    first pass where they diverge and passes that run with one of them only.
+    (`triton:3.1.0`). For a recipe, the passes of both compilers are compared if they are installed. Commits that change the
+    pass after which the two first differ are then more suspicious, as are those that change which passes run.
     """
     from triage.bisect.search import BisectRequest
     from triage.bisect.suspects import rank_changes
