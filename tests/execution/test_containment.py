@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.execution.test_process import ECHO, processes_with, wait_until
-from triage.execution.environment import Purpose
+from triage.execution.containment import Purpose
 from triage.execution.mlir_tools import AnsweringProcess
 from triage.execution.process import Log, run, unlimited
 from triage.model.execution import Ending, Limits

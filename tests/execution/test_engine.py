@@ -21,7 +21,7 @@ from triage.compilers.iree.runner import IreeRunner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.files import Scratch
-from triage.execution.make import Capacity
+from triage.execution.task import Capacity
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, Untestable

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from triage.execution.environment import Purpose, environment
+from triage.execution.containment import Purpose, environment
 from triage.execution.process import capture, run
 from triage.model.execution import Limits
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.classify import packaged_rules
-from triage.execution.environment import Purpose
+from triage.execution.containment import Purpose
 from triage.execution.judge import judge
 from triage.execution.mlir_tools import AnsweringProcess
 from triage.execution.process import Capture, Log, run, unlimited

@@ -12,19 +12,19 @@ from typer.testing import CliRunner
 
 from tests.fake_releases import environment, fake_releases, write_case
 from triage.cli.app import app
-from triage.execution import make
+from triage.execution import task
 
 
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
 def test_an_error_while_a_case_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]) -> None:
-    rules_of = make.rules_of
+    rules_of = task.rules_of
 
     def raising(*values: Any) -> object:
         if any(getattr(getattr(value, "case", value), "name", None) == "broken" for value in values):
             raise ZeroDivisionError
         return rules_of(*values)
 
-    monkeypatch.setattr(make, "rules_of", raising)
+    monkeypatch.setattr(task, "rules_of", raising)
     for name in ("steady", "broken"):
         write_case(tmp_path / "cases", name)
     with fake_releases(tmp_path / "releases", count=2) as releases:

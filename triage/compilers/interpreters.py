@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from triage.execution.environment import Purpose
+from triage.execution.containment import Purpose
 from triage.execution.process import capture
 
 Version = tuple[int, int]

@@ -1,4 +1,4 @@
-"""Start programs so that all their processes are found and ended: the only module that starts processes.
+"""Start programs with chosen variables, so that all their processes are found and ended: no other module starts processes.
 
 A process may leave its group and session, lose its parent or clear its environment, and this program may be killed. Three
 things find it all the same: a mark that it cannot lose, this program as the parent of orphans, and a watchdog that outlives
@@ -10,13 +10,16 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import re
 import resource
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from enum import Enum
+from fnmatch import translate
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,60 @@ for round in 1 2 3 4 5 6 7 8 9; do
   sleep 0.1
 done
 """
+
+_EVERY = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TZDIR", "LANG", "LANGUAGE", "LC_*", "LOCALE_ARCHIVE"),
+    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "NIX_LD", "NIX_LD_LIBRARY_PATH"),
+    *("CUDA_HOME", "CUDA_PATH", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"),
+    *("ROCM_PATH", "HIP_PATH", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+    *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LAYER_PATH"),
+)
+_NETWORK = (
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+)
+_INSTALL = (*_NETWORK, "UV_*", "PIP_*", "NETRC", "XDG_*", "DBUS_SESSION_BUS_ADDRESS")
+_BUILD = (
+    *(*_NETWORK, "TRIAGE_HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "CARGO_HOME", "RUSTUP_HOME"),
+    *("CC", "CXX", "CPP", "LD", "AR", "AS", "NM", "RANLIB", "STRIP", "OBJCOPY", "CUDACXX", "CUDAHOSTCXX", "HIPCXX"),
+    *("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
+    *("CMAKE_*", "CCACHE_*", "SCCACHE_DIR", "PKG_CONFIG*", "MAKEFLAGS", "NINJA_STATUS", "SOURCE_DATE_EPOCH"),
+)
+_GIT = (*_BUILD, "XDG_CONFIG_HOME", "GIT_*", "SSH_*")
+# If a git hook started this program, these variables would lead git to another repository.
+_ANOTHER_REPOSITORY = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE"),
+)
+
+
+class Purpose(Enum):
+    """What a program is started for. The value lists the variables that it gets, as patterns."""
+
+    COMPILE = _EVERY  # compilers, generators, importers, and questions to them
+    INSTALL = (*_EVERY, *_INSTALL)  # uv
+    BUILD = (*_EVERY, *_BUILD)  # the commands of a project file
+    GIT = (*_EVERY, *_GIT)
+
+
+def environment(purpose: Purpose, named: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the environment for a program. named: further variables and their values; None passes this program's on."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if (name in named or _allowed(purpose).match(name)) and name not in _ANOTHER_REPOSITORY
+    }
+    return inherited | {name: value for name, value in named.items() if value is not None}
+
+
+def settings(named: Mapping[str, str | None]) -> list[str]:
+    """Return `NAME=value` for each of these variables that a program gets, in order of the names."""
+    values = {name: os.environ.get(name) if value is None else value for name, value in named.items()}
+    return [f"{name}={value}" for name, value in sorted(values.items()) if value is not None]
+
+
+@cache
+def _allowed(purpose: Purpose) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, purpose.value)))
 
 
 class Contained:

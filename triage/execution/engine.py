@@ -21,10 +21,9 @@ from triage.execution.cache import ResultCache
 from triage.execution.files import Scratch
 from triage.execution.inputs import Inputs, OnnxImporters
 from triage.execution.judge import MetricThreshold
-from triage.execution.make import Capacity, Maker, state_of
 from triage.execution.plan import Planner, without_task
 from triage.execution.process import StopSignal
-from triage.execution.task import Naming, ProbeJob, Task, unmade
+from triage.execution.task import Capacity, Maker, Naming, ProbeJob, Task, state_of, unmade
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Execution

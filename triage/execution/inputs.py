@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import Record, ResultCache
-from triage.execution.environment import settings
+from triage.execution.containment import settings
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.judge import judge_import, machine_problem, rules_of
 from triage.execution.mlir_tools import AnsweringProcess, toolchain_python

@@ -15,8 +15,7 @@ from uv import find_uv_bin
 
 from triage.compilers.base import Compiler
 from triage.execution.cache import ResultCache, set_aside_files
-from triage.execution.containment import missing_containment
-from triage.execution.environment import Purpose
+from triage.execution.containment import Purpose, missing_containment
 from triage.execution.files import LEFT
 from triage.execution.process import capture, memory, run
 from triage.model.errors import EnvironmentFailure, TriageError

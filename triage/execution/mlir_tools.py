@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from triage.compilers.invocation import MlirTools
-from triage.execution.containment import NULL, PIPE, Contained
-from triage.execution.environment import Purpose, environment
+from triage.execution.containment import NULL, PIPE, Contained, Purpose, environment
 from triage.execution.process import StopSignal, run, within
 from triage.model.execution import Execution, Limits
 from triage.toolchains.home import temporary_folder

@@ -12,11 +12,10 @@ from triage.compilers.base import Compiler, mlir_tools
 from triage.compilers.values import file_value, identity_of, read_value
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.inputs import Inputs, NoTask, no_recipe, version_of
-from triage.execution.make import AnyOf, Maker
 from triage.execution.mlir_tools import WORKER
 from triage.execution.process import StopSignal, run
 from triage.execution.run_task import RunTask, differences, plan_run
-from triage.execution.task import Naming, Task, unmade
+from triage.execution.task import AnyOf, Maker, Naming, Task, unmade
 from triage.model.case import Case, Flag, InputKind, Library, Reference
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError

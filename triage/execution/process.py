@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from triage.execution.containment import NULL, PIPE, Contained, fix_addresses
-from triage.execution.environment import Purpose, environment
+from triage.execution.containment import NULL, PIPE, Contained, Purpose, environment, fix_addresses
 from triage.model.errors import Interrupted
 from triage.model.execution import UNLIMITED, Captured, Ending, Execution, Limits
 

@@ -1,31 +1,45 @@
-"""A task: one compile of a case on a toolchain, and the run of what it writes, as data with a content key.
+"""A task: one compile of a case on a toolchain, and the run of what it writes, as data with a content key; and how it is made.
 
 Everything that this program compiles is a task: a probe, a trial of a reduction, a reference, a library, resource metrics.
-They differ in their key only, so that one cache and one way to make them are enough.
+They differ in their key only, so that one cache and one way to make them are enough. To make one is to compile, to repeat what
+one compile does not prove, to name the failing pass, and to run the program.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from triage.classify import FailingPass
+from triage.classify import NO_PASS, FailingPass, PassScanner
 from triage.compilers.base import Compiler
-from triage.compilers.invocation import Invocation
-from triage.execution.cache import Record
-from triage.execution.environment import settings
-from triage.execution.files import Prepared
-from triage.execution.judge import DISPATCHES, judge, judge_run, judge_thresholds, rules_of
-from triage.execution.run_task import RunTask, limits_key
+from triage.compilers.invocation import Invocation, reported_facts
+from triage.execution.cache import Record, ResultCache
+from triage.execution.containment import settings
+from triage.execution.crash_stack import with_named_stack
+from triage.execution.files import Prepared, Scratch
+from triage.execution.judge import DISPATCHES, judge, judge_run, judge_thresholds, needs_pass, rules_of
+from triage.execution.process import StopSignal, memory, run
+from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.model.case import Case, RunSpec
-from triage.model.execution import Execution, Stage
-from triage.model.outcome import Compiled, Failed, Measured, Outcome, Probe, Untestable
+from triage.model.execution import Ending, Execution, Stage
+from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
+from triage.toolchains.home import lock_file
 from triage.toolchains.registry import ToolchainRef
+
+# Endings that one run does not prove.
+_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
+_HEADROOM = 1.25  # the peak of a compile varies between runs and releases
+_LEAST_MB = 256.0
+_USABLE = 0.9  # share of the available memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +165,200 @@ class Task:
 def unmade(case: Case, toolchain: Toolchain, outcome: Untestable | Failed, *, cached: bool = False) -> Probe:
     """Return the probe of a case that is not compiled."""
     return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached)
+
+
+class Capacity:
+    """How many compiles run on this machine at once, and their memory."""
+
+    def __init__(self, slots: int) -> None:
+        self.memory_mb = memory().available * _USABLE / (1 << 20)
+        self._slots = slots
+        self._reserved: list[float] = []
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserved(self, needed_mb: float) -> Iterator[None]:
+        """Wait until there is room. A compile that needs more than the whole memory runs alone."""
+        reserved = self._reserved
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not reserved or (len(reserved) < self._slots and sum(reserved) + needed_mb <= self.memory_mb)
+            )
+            reserved.append(needed_mb)
+        try:
+            yield
+        finally:
+            with self._changed:
+                reserved.remove(needed_mb)
+                self._changed.notify_all()
+
+
+@dataclass
+class Maker:
+    """Makes tasks. Safe for several threads."""
+
+    cache: ResultCache
+    scratch: Scratch
+    stop: threading.Event
+    warn: Callable[[str], None]
+    """Receives what the user must know about a compiler's own output."""
+    measuring: Path
+    """The lock of measured runs: no process that uses this home measures anything else meanwhile."""
+    capacity: Capacity
+    elsewhere: Callable[[Task, StopSignal], list[Record] | Untestable | None] | None = None
+    """Makes a task on another machine, unless only this machine can."""
+    _warned: set[tuple[str, ...]] = field(default_factory=set)
+
+    def known(self, task: Task | Probe) -> Probe | None:
+        """Return the outcome of a task from the cache; that of one which could not be planned is always known."""
+        if isinstance(task, Probe):
+            return task
+        return task.probe(self.cache.find(task.key), self.cache.find(task.run_key) if task.run_key else None, cached=True)
+
+    def run(
+        self,
+        task: Task | Probe,
+        stop: StopSignal | None = None,
+        on_output: Callable[[Path], object] | None = None,
+        *,
+        fresh: bool = False,
+        here: bool = False,
+    ) -> Probe:
+        """Return the outcome of a task: from the cache unless `fresh` is set, else make it and keep the records for which the
+        machine is not to blame.
+
+        stop: ends it early; on_output: receives the path of what the compile wrote, before it is removed; here: not on a
+        cluster. Raises Interrupted when a stop signal is set; nothing is recorded then.
+        """
+        if isinstance(task, Probe):
+            return task
+        if not fresh and (known := self.known(task)):
+            return known
+        records: list[Record] | Untestable | None = None
+        if self.elsewhere and not (here or on_output):
+            records = self.elsewhere(task, AnyOf(self.stop, stop))
+        if records is None:
+            with self.capacity.reserved(self.reservation(task.case)):
+                records = self.make(task, stop, on_output)
+        if isinstance(records, Untestable):
+            return unmade(task.case, task.toolchain, records)
+        probe = task.probe(*records, cached=False)
+        assert probe  # every stage has a record
+        is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
+        self.cache.add(*(records[:-1] if is_machine else records))
+        return probe
+
+    def reservation(self, case: Case) -> float:
+        """Return the MiB to set aside: what the case used last time with some headroom, else its whole limit."""
+        limit = case.limits.memory / (1 << 20)
+        last = self.cache.last_peak_mb(case.name)
+        return min(limit, max(_LEAST_MB, last * _HEADROOM)) if last else limit
+
+    def make(
+        self, task: Task, stop: StopSignal | None = None, on_output: Callable[[Path], object] | None = None
+    ) -> list[Record]:
+        """Compile here, run the program if there is one, and return a record of each; see `run`."""
+        either = AnyOf(self.stop, stop)
+        ran: list[tuple[Execution, int]] = []
+
+        def use(module: Path) -> None:
+            if isinstance(task.run, RunTask):
+                with self._measuring() if task.run.spec.measured else nullcontext():
+                    ran.append(task.run.make(module, either, lambda execution: result_of(execution, task.case)))
+            if on_output:
+                on_output(module)
+
+        scanner, reporting, rules = PassScanner(), task.with_pass_reporting(), rules_of(task.case)
+        failing_pass, disagreements = None, 0
+        if task.naming is Naming.AT_ONCE and reporting != task:
+            execution = self.compile(reporting, either, on_stderr=scanner.feed, on_output=use)
+            failing_pass = scanner.finish() or NO_PASS
+        elif task.naming is not None:
+            execution = self.compile(task, either, on_output=use)
+        else:
+            same, disagreements = agreeing_runs(
+                lambda: self.compile(task, either, on_output=use),
+                lambda execution: execution.ending not in _REPEATED,
+                lambda execution: result_of(execution, task.case),
+            )
+            execution = same[0]
+            if execution.ending is Ending.SIGNALLED:
+                execution = self._steady_crash(task, same, either)
+            elif needs_pass(execution, rules) and reporting != task:
+                self.compile(reporting, either, on_stderr=scanner.feed)
+                failing_pass = scanner.finish() or NO_PASS
+        compiled = task.record(task.key, execution, failing_pass, disagreements)
+        return [compiled, *(task.record(task.run_key or "", found, disagreements=others) for found, others in ran[-1:])]
+
+    def compile(
+        self,
+        task: Task,
+        stop: StopSignal | None = None,
+        *,
+        on_stderr: Callable[[bytes], None] | None = None,
+        on_output: Callable[[Path], object] | None = None,
+    ) -> Execution:
+        """Compile once in a folder of its own. on_stderr: receives standard error as it arrives; see `run`."""
+        with self.scratch.folder() as folder:
+            output, counted = folder / "out", folder / "statistics.json"
+            runner = task.compiler.run if task.counts_dispatches else None
+            argv = [*task.argv(output), *(runner.counting(counted) if runner else ())]
+            execution = run(argv, task.case.limits, folder, env=task.env, stop=stop or self.stop, on_stderr=on_stderr)
+            execution = with_named_stack(execution)
+            size = output.stat().st_size if execution.ok and output.is_file() else None
+            count = runner.dispatches(counted.read_text("utf-8", "replace")) if runner and counted.is_file() else None
+            if on_output and size is not None:
+                on_output(output)
+        facts = reported_facts(execution)
+        dispatches = {} if count is None else {DISPATCHES: float(count)}
+        if facts.ignored and facts.ignored not in self._warned:
+            self._warned.add(facts.ignored)
+            names = ", ".join(map(repr, facts.ignored))
+            place = f"{task.case.name} on {task.toolchain.revision.name}"
+            self.warn(f"{place}: metrics that are not finite numbers: {names}; ignored")
+        return replace(execution, output_bytes=size, phase=facts.phase, metrics={**facts.metrics, **dispatches})
+
+    def _steady_crash(self, task: Task, runs: Sequence[Execution], stop: StopSignal) -> Execution:
+        """Return the crash that identifies the failure. Threads that crash at different places print different stacks; then
+        the stack of one more run, on one thread, counts.
+        """
+        single = task.on_one_thread()
+        if single != task and len({state_of(judge(run, rules_of(task.case))) for run in runs}) > 1:
+            again = self.compile(single, stop)
+            if again.signal == runs[0].signal:
+                return again
+        return runs[0]
+
+    @contextmanager
+    def _measuring(self) -> Iterator[None]:
+        with ExitStack() as held:
+            with suppress(OSError):  # a file system without locks
+                held.enter_context(lock_file(self.measuring, fcntl.LOCK_EX, self.stop))
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Set as soon as one of two stop signals is."""
+
+    first: StopSignal
+    second: StopSignal | None
+
+    def is_set(self) -> bool:
+        return self.first.is_set() or (self.second is not None and self.second.is_set())
+
+
+def result_of(execution: Execution, case: Case) -> str:
+    """Return what two runs must have in common to agree.
+
+    For a crash, only the signal: with several threads the stack differs from run to run.
+    """
+    if execution.ending is Ending.SIGNALLED:
+        return f"signal {execution.signal}"
+    outcome = judge(execution, rules_of(case))
+    return outcome.cause if isinstance(outcome, Untestable) else state_of(outcome)
+
+
+def state_of(outcome: Outcome) -> str:
+    """Return what is the same for outcomes that do not contradict each other."""
+    return outcome.failure.signature if isinstance(outcome, Failed) else ""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from triage.execution.environment import Purpose
+from triage.execution.containment import Purpose
 from triage.execution.process import Log, StopSignal, run, unlimited
 from triage.git_history.repository import GitRefused, Repository
 from triage.model.errors import EnvironmentFailure

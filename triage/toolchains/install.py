@@ -23,7 +23,7 @@ from typing import IO
 
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
-from triage.execution.environment import Purpose
+from triage.execution.containment import Purpose
 from triage.execution.process import Log, run, unlimited
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending

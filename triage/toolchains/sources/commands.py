@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from triage.execution.environment import Purpose
+from triage.execution.containment import Purpose
 from triage.execution.process import Log, run, unlimited
 from triage.git_history import Repository, Timeline
 from triage.git_history.checkout import Checkout
