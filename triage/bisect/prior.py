@@ -101,12 +101,16 @@ def _shares(bits: Floats) -> Floats:
 
 
 def explain(commits: Sequence[Commit], clues: Clues, project: str | None) -> list[tuple[str, ...]]:
-    """Return for each commit the strongest reasons to suspect it. Less than one unit of a feature is not a reason."""
+    """Return for each commit the strongest reasons to suspect it, and of those about the place only the most specific.
+
+    Less than one unit of a feature is not a reason.
+    """
     reasons = []
     for row in feature_matrix(tuple(commits), clues, project):
-        found = [(value * one.weight, one.reason) for one, value in zip(features(), row, strict=True) if value >= 1]
-        strongest = sorted((each for each in found if each[0] > 0), reverse=True)
-        reasons.append(tuple(reason for _, reason in strongest[:_MOST_REASONS]))
+        present = [(one, value) for one, value in zip(features(), row, strict=True) if one.weight > 0 and value >= 1]
+        place = max((one for one, _ in present if one.place), key=lambda one: one.weight, default=None)
+        bits = {one.reason: value * one.weight for one, value in present if one is place or not one.place}
+        reasons.append(tuple(sorted(bits, key=bits.__getitem__, reverse=True)[:_MOST_REASONS]))
     return reasons
 
 
