@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class ProgressTask:
-    """A task in progress. Calls may come from any thread."""
+    """A task in progress, whose bar is removed at the end of a `with` block. Calls may come from any thread."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
 
     def advance(self, amount: float = 1.0) -> None:
         """Count `amount` more of the total as done."""

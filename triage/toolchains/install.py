@@ -356,7 +356,6 @@ class Uv:
 
     def run(self, name: str, *words: str) -> None:
         """Run uv. `name` is what it installs, in messages; uv's reason decides between EnvironmentFailure and Unobtainable."""
-        task = self.workspace.progress.task(f"install {name}", total=None)
         ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
 
         def watch_size() -> None:
@@ -366,20 +365,17 @@ class Uv:
                     raise EnvironmentFailure(f"cannot install {name}: it has more than {_LARGEST_INSTALL >> 30} GiB")
                 task.describe(f"install {name}  {size >> 20} MiB")
 
-        try:
-            with Log(self.scratch / "uv.log") as log:
-                execution = run(
-                    [uv_program(), *words],
-                    unlimited(timeout),
-                    self.scratch,
-                    purpose=Purpose.INSTALL,
-                    env={"UV_DEFAULT_INDEX": self.index} if self.index else {},  # other users see no password in it
-                    log=log,
-                    stop=self.workspace.stop,
-                    on_tick=watch_size,
-                )
-        finally:
-            task.finish()
+        with self.workspace.progress.task(f"install {name}") as task, Log(self.scratch / "uv.log") as log:
+            execution = run(
+                [uv_program(), *words],
+                unlimited(timeout),
+                self.scratch,
+                purpose=Purpose.INSTALL,
+                env={"UV_DEFAULT_INDEX": self.index} if self.index else {},  # other users see no password in it
+                log=log,
+                stop=self.workspace.stop,
+                on_tick=watch_size,
+            )
         if execution.ok:
             return
         if execution.ending is Ending.TIMED_OUT:

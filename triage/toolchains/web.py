@@ -97,14 +97,14 @@ class Web:
                 raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {response.status_code} {response.reason}")
             length = response.headers.get("Content-Length", "")
             total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
-            task = self.workspace.progress.task(f"download {name} (MiB)", total=total)
-            try:
-                with disk_errors(f"download {name}"), target.open("wb") as sink:
-                    for part in self._parts(response, largest):
-                        sink.write(part)
-                        task.advance(len(part) / _MIB)
-            finally:
-                task.finish()
+            with (
+                self.workspace.progress.task(f"download {name} (MiB)", total=total) as task,
+                disk_errors(f"download {name}"),
+                target.open("wb") as sink,
+            ):
+                for part in self._parts(response, largest):
+                    sink.write(part)
+                    task.advance(len(part) / _MIB)
 
     @contextmanager
     def _answer(

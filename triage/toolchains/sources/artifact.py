@@ -141,8 +141,7 @@ class CommitArtifacts:
 
     def listed(self, since: datetime) -> Iterator[WorkflowArtifact]:
         """Yield the artifacts that were made since a time, the newest first. EnvironmentFailure when they cannot be listed."""
-        task = self.workspace.progress.task("list artifacts")
-        try:
+        with self.workspace.progress.task("list artifacts") as task:
             for number in range(1, _MAX_PAGES + 1):
                 page = self._page(number)
                 yield from (artifact for artifact in page.artifacts if artifact.name == self.settings.artifact)
@@ -150,8 +149,6 @@ class CommitArtifacts:
                     return
                 task.describe(f"list artifacts of {page.artifacts[-1].created_at:%Y-%m-%d}")
             raise unusable(self.api, f"{self.slug} has more than {_MAX_PAGES} pages of {self.settings.artifact}")
-        finally:
-            task.finish()
 
     def _page(self, number: int) -> ArtifactsPage:
         query: dict[str, str | int] = {"name": self.settings.artifact, "per_page": _PAGE_SIZE, "page": number}

@@ -86,14 +86,13 @@ class SourceBuilds:
         sha = build.item
         if failure := self._failure(sha):
             raise failure
-        name, task = self._folder_name(sha), self.workspace.progress.task(f"build {sha[:10]}")
-        try:
-            return fill_folder(self.workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
-        except Unobtainable as error:
-            self.workspace.state("failed builds").put(name, {"reason": error.reason})
-            raise
-        finally:
-            task.finish()
+        name = self._folder_name(sha)
+        with self.workspace.progress.task(f"build {sha[:10]}"):
+            try:
+                return fill_folder(self.workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
+            except Unobtainable as error:
+                self.workspace.state("failed builds").put(name, {"reason": error.reason})
+                raise
 
     def _kind(self, is_used: bool) -> str:
         return f"builds:{self.project}:{'next' if is_used else 'first'}"
