@@ -65,10 +65,7 @@ class Investigation:
             for step in self.steps
             if (cluster.record.id, step) not in tried and not _is_done(cluster, step)
         ]:
-            # New failures first, then cheap steps, then fast cases.
-            cluster, step = min(
-                waiting, key=lambda it: (not it[0].is_new, self.steps.index(it[1]), self._seconds(it[0].case.name))
-            )
+            cluster, step = min(waiting, key=self._place)
             tried.add((cluster.record.id, step))
             self._take(cluster, step)
             if step == "confirm" and cluster.record.different:
@@ -100,7 +97,7 @@ class Investigation:
         run, runner = self.setting.run, self.setting.run.runner
         # A regression stands for the cluster, the first that fails about as fast as any: times vary from night to night.
         representative = min(
-            members, key=lambda it: (it.change is not CaseChangeKind.REGRESSED, self._seconds(it.case) // _SLOWER)
+            members, key=lambda it: (it.change is not CaseChangeKind.REGRESSED, run.seconds(it.case) // _SLOWER)
         )
         case = run.by_name[representative.case]
         toolchain, baseline = (runner.registry.obtain(ref) for ref in (run.toolchain, run.baseline))
@@ -147,8 +144,10 @@ class Investigation:
         if step in ("bisect", "narrow") and done.status == "done":
             self._group_by_culprit()
 
-    def _seconds(self, case: str) -> float:
-        return self.setting.run.seconds(case)
+    def _place(self, waiting: tuple[ClusterInWork, str]) -> tuple[bool, int, float]:
+        """Return the key of the order: new failures first, then cheap steps, then fast cases."""
+        cluster, step = waiting
+        return not cluster.is_new, self.steps.index(step), self.setting.run.seconds(cluster.case.name)
 
     def _note(self, cluster: ClusterInWork, done: StepResult) -> None:
         outdated = {done.step, "confirm", "attribute"} if done.step == "narrow" and done.status == "done" else {done.step}
@@ -176,11 +175,8 @@ def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
     named = (known.reproducer, known.attribution and known.attribution.page)
     if {*known.cases, *known.different} != set(start.cases) or not all((out / name).exists() for name in named if name):
         return start
-    steps = known.steps
-    if not {step.step for step in steps if step.status != "left"} >= _NEED_PAIR:
-        steps = [
-            step for step in steps if step.step not in ("bisect", "narrow")
-        ]  # which find the toolchains around the culprit
-    return replace(
-        known, cases=start.cases, id=start.id, representative=start.representative, failure=start.failure, steps=steps
-    )
+    done = {step.step for step in known.steps if step.status != "left"}
+    again = () if done >= _NEED_PAIR else ("bisect", "narrow")  # they find the toolchains around the culprit
+    steps = [step for step in known.steps if step.step in STEPS and step.step not in again]
+    own = {name: getattr(start, name) for name in ("cases", "id", "representative", "failure")}
+    return replace(known, **own, steps=steps)
