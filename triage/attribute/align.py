@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from itertools import takewhile
 
 from triage.mlir.fingerprint import Fingerprint, combined, values_by_key
 from triage.mlir.ir_reader import IrDump, PassName
@@ -266,9 +267,11 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
         return Divergence(partner, name)
     chosen = traces.find(good, bad, _same_decisions) if traces.decides else None
     began_same = same(good[0], bad[0])
-    level = _same if chosen and began_same else same
+    choice = chosen or (inside if _same_counts(*inside.states_after) else None)
+    level, anchor = (_same, choice) if choice and began_same else (same, inside)
+    earlier = takewhile(lambda each: each.states_after != anchor.states_after, traces.aligned(good, bad, level))
     before = None
-    if not any(aligned.same for aligned in traces.aligned(good, bad, level)):  # it differed from the start
+    if not any(aligned.same for aligned in earlier):  # it differed from the start
         before = traces.find(_until(traces.good.program, good[0].index), _until(traces.bad.program, bad[0].index), level)
     if before:
         candidates = [before, chosen or (inside if began_same else None)]
@@ -284,6 +287,10 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
 
 def _until(states: Sequence[FunctionState], index: int) -> list[FunctionState]:
     return [state for state in states if state.index <= index]
+
+
+def _same_counts(good: FunctionState | None, bad: FunctionState | None) -> bool:
+    return good is not None and bad is not None and good.fingerprint.operations == bad.fingerprint.operations
 
 
 def _same_operands(good: FunctionState | None, bad: FunctionState | None) -> bool:
