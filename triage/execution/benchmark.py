@@ -168,9 +168,9 @@ class Benchmark:
     def measure(self, runner: Engine, budget: float, dispatch: str | None = None) -> Self:
         """Compile every configuration, measure them in turn, and measure each change again.
 
-        It ends when every verdict is clear. The least number of samples is taken even when the time is up, unless that takes
-        much longer. budget: seconds to measure for, after the compiles; dispatch: measure single kernels instead of functions,
-        those with this text in their names.
+        It ends when every verdict is clear, or `budget` seconds after the compiles. The least number of samples is taken even
+        then, unless that takes much longer. With `dispatch`, kernels with this text in their names are
+        measured instead of functions.
         """
         started = time.monotonic()
         try:

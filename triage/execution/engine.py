@@ -34,7 +34,7 @@ from triage.toolchains.home import Workspace, open_home
 from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
-_RESOURCES = "footprint 1"  # increase the number when the IR is read in another way
+_RESOURCES = "resource metrics 1"  # increase the number when the IR is read in another way
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
 _QUEUED = 256  # jobs that are sent to a cluster at once
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
@@ -61,8 +61,8 @@ class Engine:
     ) -> None:
         """Open the scratch folder of the registry's home.
 
-        jobs: compiles at once (default: one for each core, or for each slot of a cluster); warn: receives what the user must
-        know about a compiler's own output.
+        `jobs` compiles run at once (default: one for each core, or for each slot of a cluster). `warn` receives what the user
+        must know about a compiler's own output.
         """
         home = registry.home
         self.registry, self.compilers, self.cache, self.inputs, self.stop = registry, compilers, cache, inputs, stop
@@ -111,8 +111,8 @@ class Engine:
     ) -> Probe:
         """Compile a case once, without repeating doubtful endings, run it where it is run, and record it apart from probes.
 
-        This is for a search that tries many programs and probes only its result in full. attempt: number of the repetition,
-        each of which is cached by itself; cancelled: ends the compile early, with Interrupted; here: not on a cluster.
+        This is for a search that tries many programs and probes only its result in full. Each `attempt` is cached by itself.
+        `cancelled` ends the compile early, with Interrupted. With `here`, no cluster is used.
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Task):
@@ -130,8 +130,8 @@ class Engine:
     ) -> Execution | Untestable:
         """Run the case's invocation as `alter` changes it; nothing is looked up or recorded.
 
-        on_stderr: receives standard error as it arrives; on_output: receives the path of what a successful run wrote,
-        before it is removed. Untestable when there is nothing to run.
+        `on_stderr` receives standard error as it arrives. `on_output` receives the path of what a successful run wrote, before
+        it is removed.
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):

@@ -64,7 +64,7 @@ def _with_parse_errors(rules: RuleSet) -> RuleSet:
 def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None = None, *, flaky: bool = False) -> Outcome:
     """Turn an execution into an outcome. A failure that no rule matches has the class `unknown`.
 
-    failing_pass: the pass that a second run named; flaky: another run of the same case ended differently.
+    A second run named `failing_pass`. It is `flaky` if another run of the same case ended differently.
     """
     if (unusable := machine_problem(execution)) is not None:
         return unusable

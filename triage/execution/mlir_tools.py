@@ -97,9 +97,9 @@ class Reader:
         """Whether the Python bindings work, once they were asked."""
 
     def generic(self, path: Path, *, elide: bool = False) -> str | None:
-        """Return the generic form of a file with locations; None when it does not parse.
+        """Return the generic form of a file with locations, if it parses.
 
-        elide: leave out large constants. The result does not compile until other values replace them.
+        With `elide`, large constants are left out. The result does not compile until other values replace them.
         """
         options = [*_GENERIC, "--mlir-print-debuginfo"]
         if elide:
@@ -107,7 +107,7 @@ class Reader:
         return self._printed([*options, str(path)])
 
     def parse_error(self, path: Path) -> str | None:
-        """Return the first error of the tools for a file, or how they ended; None when it parses."""
+        """Return the first error of the tools for a file, or how they ended, unless it parses."""
         with temporary_folder() as folder:
             execution = self._run([str(path), "-o", os.devnull], folder)
         lines = [line.strip() for line in execution.stderr.text.splitlines() if line.strip()]
@@ -115,14 +115,14 @@ class Reader:
         return None if execution.ok else first or f"the tools ended with {execution.ending} and printed nothing"
 
     def transformed(self, text: str, options: tuple[str, ...] = ()) -> str | None:
-        """Return the text in the custom syntax after the passes that `options` name; None when one fails."""
+        """Return the text in the custom syntax after the passes that `options` name, unless one fails."""
         with temporary_folder() as folder:
             source = folder / "source.mlir"
             source.write_text(text, "utf-8")
             return self._printed([*options, str(source)])
 
     def valid(self, text: str) -> str | None:
-        """Return the generic form of a module, as the toolchain prints it; None when it does not parse or verify."""
+        """Return the generic form of a module, as the toolchain prints it, if it is valid."""
         with self._lock:
             if self._bindings is None:
                 self._bindings = (self._python.ask(b"module{}", _PATIENCE) or b"").startswith(b"+")

@@ -227,8 +227,8 @@ class Maker:
         """Return the outcome of a task: from the cache unless `fresh` is set, else make it and keep the records for which the
         machine is not to blame.
 
-        stop: ends it early; on_output: receives the path of what the compile wrote, before it is removed; here: not on a
-        cluster. Raises Interrupted when a stop signal is set; nothing is recorded then.
+        With `here`, no cluster is used. `on_output` receives the path of what the compile wrote, before it is removed. Raises
+        Interrupted when a stop signal is set; nothing is recorded then.
         """
         if isinstance(task, Probe):
             return task
