@@ -278,14 +278,7 @@ def next_round(
     First the suspects are separated. Then the pair around the leading ones is probed again, together with the failing end: a
     failure that comes and goes since the culprit shows both sides there. Once probes contradict each other, that end shows how
     often they are wrong, and both candidates are probed until their sides are proved; one that rather shows the other side
-    sends the search elsewhere.
-
-    Args:
-        belief: The suspects and their probabilities.
-        seconds: Shape (N,), the cost of a probe.
-        jobs: Probes that run at the same time.
-        failing: The end with the failure.
-        confidence: Of the answer.
+    sends the search elsewhere. failing: the end with the failure; the rest as in `next_probes`.
     """
     at_end, pair = sum(belief.shown.get(failing, ())), [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
     if belief.doubtful and (more := max(_END_PROBES, *pair) - at_end) > 0:

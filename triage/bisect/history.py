@@ -129,12 +129,8 @@ def histories(
     change, which halving narrows down. Two that agree may hide a short window. Those are searched where other cases change:
     a broken release is seldom broken for one case only.
 
-    Args:
-        runner: Probes.
-        cases: Their names are unique.
-        refs: The releases.
-        share: Part of all cases x releases that may be compiled; 1 compiles all. Changes that were seen are narrowed down
-            even beyond the share.
+    `share` is the part of all cases x releases that may be compiled; 1 compiles all. Changes that were seen are narrowed down
+    even beyond it.
     """
     by_name = {case.name: case for case in cases}
     index_of = {ref.revision.name: index for index, ref in enumerate(refs)}

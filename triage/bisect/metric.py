@@ -103,14 +103,9 @@ def measuring(
 ) -> Iterator[Engine]:
     """Yield a runner for which a case fails whose number is beyond a threshold, by default halfway between both ends.
 
-    Args:
-        runner: Compiles.
-        case: What is measured.
-        ends: The good and the bad compiler.
-        text: The number, as NAME[:FUNCTION]. FUNCTION: the one to run, if there are several.
-        budget: Seconds to measure the time of each candidate for.
-        threshold: Instead of halfway; for the run time a ratio to the good end.
-        times_only: Refuse other numbers than the run time of the compiled program and the CPU time of its compile.
+    `text` is the number as NAME[:FUNCTION], with the function to run if there are several. `budget` is for the time of each
+    candidate, in seconds. `threshold` replaces halfway; for the run time it is a ratio to the good end. `times_only` refuses
+    other numbers than the run time of the compiled program and the CPU time of its compile.
 
     Raises:
         BadInput: The text is wrong, an end cannot be measured, or the ends differ too little.

@@ -111,17 +111,8 @@ def _with_fix_alone(search: BisectSearch, found: Bisection) -> Bisection:
     fixed = found.fixed
     if fixed is None:
         return found
-    return replace(
-        found,
-        kind=BisectKind.FIX,
-        status=fixed.answer,
-        failure=fixed.failure,
-        hint=unexpected(search.request.case, fixed.failure),
-        before=fixed.before,
-        after=fixed.after,
-        suspects=fixed.suspects,
-        confirmed=fixed.confirmed,
-    )
+    hint = unexpected(search.request.case, fixed.failure)
+    return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, hint=hint)
 
 
 def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
@@ -147,16 +138,8 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
     found = replace(found, probes=effort.probes, rounds=effort.rounds, cached=effort.cached)
     if first is None or second is None:
         return found
-    return replace(
-        found,
-        status=(first if first.answer is not Answer.CULPRIT else second).answer,
-        before=second.before,
-        after=second.after,
-        suspects=second.suspects,
-        confirmed=first.confirmed and second.confirmed,
-        broke=first,
-        changed=second,
-    )
+    status = (first if first.answer is not Answer.CULPRIT else second).answer
+    return found.about(second, status=status, confirmed=first.confirmed and second.confirmed, broke=first, changed=second)
 
 
 def search_change(search: BisectSearch, failure: Failure) -> Bisection:

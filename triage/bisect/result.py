@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from triage.git_history import Branch, PinMove
 from triage.model.case import Case
@@ -186,6 +187,11 @@ class Bisection:
     def brought_failure(self) -> bool:
         """Whether the change is from good to bad."""
         return (self.kind is BisectKind.REGRESSION) is not self.undone
+
+    def about(self, change: Transition, **more: Any) -> Bisection:
+        """Return the answer about one of several changes."""
+        own = {name: getattr(change, name) for name in ("before", "after", "suspects", "confirmed")}
+        return replace(self, **{**own, "status": change.answer, **more})
 
     def transition(self, failure: Failure | None = None) -> Transition | None:
         """Return the change between `before` and `after`, if they are known. failure: instead of the own one."""

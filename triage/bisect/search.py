@@ -226,17 +226,14 @@ class BisectSearch:
         """Return whether a candidate is an end. One that seems not to be is taken if all further probes differ."""
         if self.is_end(index, side):
             return True
-        is_right: list[bool] = []
-        for _ in range(_END_REPEATS):
+        for number in range(_END_REPEATS):
             if self.cause is not None:
                 return False
             self.ask([index])
-            is_right.append(self.is_end(index, side))
-            if not is_right[0]:
+            if not self.is_end(index, side):
+                self.reason = _flaky_end(self.name(index)) if number and self.cause is None else self.reason
                 return False
-        if not all(is_right):
-            self.reason = _flaky_end(self.name(index))
-        return all(is_right)
+        return True
 
     def _worth_comparing(self) -> bool:
         """Return whether comparing passes costs less than the probes that it may save: it compiles twice, and slowly."""
@@ -300,7 +297,7 @@ class BisectSearch:
             self.belief = self.belief.observe((index, self.side(outcome)), trusted=not candidate.is_foreign)
 
     def tell(self) -> None:
-        """Print one line of progress if anything changed."""
+        """Print one line of progress if it changed."""
         (index, chance), *others = self.known.suspects()
         likeliest = self.range.change(index)
         name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
