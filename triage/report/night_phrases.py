@@ -92,7 +92,7 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
     found = cluster.attribution
     if found and found.pass_:
         phase = f" (phase {found.phase})" if found.phase else ""
-        yield "the IR first differs after", ", ".join([f"{found.pass_}{phase}", *found.files[:3]])
+        yield "pass", ", ".join([f"the IR first differs after {found.pass_}{phase}", *found.files[:3]])
     if cluster.remedies:
         yield "workaround", joined((Span(remedy.text, "code") for remedy in cluster.remedies[:3]), ", or ")
     for step in cluster.steps:
