@@ -235,8 +235,9 @@ def _cost(cheapest: Sequence[Build], commits: int) -> tuple[int, str]:
     nouns = [
         f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in zip(counts, ("build", "download"), strict=True) if count
     ]
-    hours = f"{seconds / 3600:.0f} h" if seconds >= 5400 else f"{math.ceil(seconds / 60)} min"
-    text = f"about {' and '.join(nouns)}, about {hours}" if nouns else "all compilers are here"
+    minutes = math.ceil(seconds / 60)
+    took = f"{minutes} min" if minutes < 60 else f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
+    text = f"about {' and '.join(nouns)}, about {took}" if nouns else "all compilers are here"
     return sum(counts), f"{commits} commit{'' if commits == 1 else 's'}, {text}"
 
 

@@ -47,7 +47,8 @@ def duration_text(seconds: float) -> str:
     """Return `20 s`, `5 min` or `1.5 h`."""
     if seconds < 100:
         return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
 
 
 def below_here(path: Path) -> Path:
