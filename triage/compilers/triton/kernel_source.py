@@ -38,6 +38,7 @@ _COUNTS = {"stride", "numel", "size", "dim", "element_size", "len", "int", "cdiv
 _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
 _LOOPS = ("range", "static_range", "arange", "cdiv")
 _SHAPING = (*_LOOPS, "zeros", "full", "reshape", "view", "broadcast_to", "make_block_ptr", "dot")
+_WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")  # only of 32-bit floats and wider
 _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
 
 
@@ -66,8 +67,8 @@ class HostValue:
 Bindings = Mapping[str, Sequence[ast.expr]]
 """Name -> the values that it is bound to. `p += n` binds `p + n`, whose first operand is still the address."""
 Uses = Mapping[str, set[str]]
-"""Use -> parameters: `pointers` are addresses, `of_indices` those of integers, `tested` conditions; `types` and `sizes` are
-constexprs."""
+"""Use -> parameters: `pointers` are addresses, `of_indices` and `of_floats` those of integers and 32-bit floats, `tested`
+conditions; `types` and `sizes` are constexprs."""
 
 
 def guess_kernel(source: str, name: str | None = None, host: str | None = None) -> KernelGuess | None:
@@ -152,7 +153,9 @@ def _type(name: str, annotation: str, passed: HostValue, uses: Uses, element: st
     if not is_pointer and annotation in _SCALARS:
         return _SCALARS[annotation]
     if is_pointer or name.lower().endswith("ptr"):
-        return "*i32:16" if name in uses["of_indices"] or _NAMES_INDICES.search(name) else f"*{element}:16"
+        if name in uses["of_indices"] or _NAMES_INDICES.search(name):
+            return "*i32:16"
+        return "*fp32:16" if name in uses["of_floats"] else f"*{element}:16"
     return _SCALARS.get(passed.kind, "fp32" if _NAMES_FRACTION.search(name) else "i32")
 
 
@@ -237,15 +240,15 @@ def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) ->
                 if callee in _SHAPING:
                     seen["sizes"] += [part for value in arguments for part in ast.walk(value) if isinstance(part, ast.Name)]
                 seen["numbers"] += arguments if callee in _LOOPS else []
+                seen["wide"] += arguments if callee in _WIDE else []
                 if callee in _MEMORY or callee.startswith("atomic_"):
                     seen["pointers"] += [*arguments[:1], *(value for name, value in named if name in ("base", "pointer"))]
     bound = bindings_in(kernel)
-    indices = _below(
-        [*seen["pointers"], *seen["numbers"]], bound, lambda node: () if _is_load(node) else ast.iter_child_nodes(node)
-    )
-    sources = [node.args[0] for node in indices if isinstance(node, ast.Call) and _is_load(node) and node.args]
     uses = {use: _names_of(seen[use]) for use in ("types", "sizes", "tested")}
-    uses["of_indices"] = _names_of(_below([*sources, *seen["of_indices"]], bound, _base_of))
+    for use, computed in (("of_indices", [*seen["pointers"], *seen["numbers"]]), ("of_floats", seen["wide"])):
+        nodes = _below(computed, bound, lambda node: () if _is_load(node) else ast.iter_child_nodes(node))
+        sources = [node.args[0] for node in nodes if isinstance(node, ast.Call) and _is_load(node) and node.args]
+        uses[use] = _names_of(_below([*sources, *seen[use]], bound, _base_of))
     return {**uses, "pointers": _names_of(_below(seen["pointers"], bound, _base_of))}
 
 
