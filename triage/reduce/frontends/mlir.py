@@ -22,7 +22,7 @@ from triage.reduce.frontends.mlir_operations import (
     drop_operations,
     drop_results,
     jump,
-    narrow,
+    one_function,
     thin_bodies,
 )
 from triage.reduce.frontends.mlir_program import (
@@ -79,10 +79,10 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
 
 
 def _approach(line: int | None) -> Pass:
-    def jump_or_narrow(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-        return (line and jump(candidate, test, line)) or narrow(candidate, test)
+    def approach(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+        return (line and jump(candidate, test, line)) or one_function(candidate, test)
 
-    return jump_or_narrow
+    return approach
 
 
 def _parsed(text: str | None) -> Module | None:

@@ -20,8 +20,6 @@ from triage.reduce.frontends.mlir_program import (
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase
 
-_NARROW = 4  # operations; a shorter window is left to the pass that drops single operations
-
 
 def jump(candidate: ReducedCase, test: InterestingnessTest, line: int) -> ReducedCase | None:
     """Keep the operation at a source line with as few neighbours as possible, if that fails."""
@@ -52,24 +50,11 @@ def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
             distance += 1
 
 
-def narrow(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Keep one half of a function, or the middle, as long as that fails; the largest function first."""
-    while found := test.first(_windows(candidate)):
-        candidate = found
-    return candidate
-
-
-def _windows(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    functions = module_of(candidate).functions()
-    for function in sorted(functions, key=lambda function: -len(pieces(function))):
-        able = pieces(function)
-        count, half, quarter = len(able), len(able) // 2, len(able) // 4
-        spans = [(0, half), (half, count), (quarter, quarter + half), (0, count - quarter), (quarter, count)]
-        spans = spans if count > _NARROW else []
-        for first, end in [(0, count), *spans] if len(functions) > 1 and count else spans:
-            window = cut(candidate, function, able[first:end])
-            if window is not None and window.program.size < candidate.program.size:
-                yield window
+def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+    """Keep one function with what it calls, the largest first, if that fails."""
+    functions = sorted(module_of(candidate).functions(), key=lambda function: -len(pieces(function)))
+    cuts = filter(None, (cut(candidate, function, pieces(function)) for function in functions))
+    return test.first(smaller for smaller in cuts if smaller.program.size < candidate.program.size) or candidate
 
 
 def drop_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
