@@ -47,17 +47,7 @@ def recipes_of(kernels: list[tuple[Path, str]], root: Path) -> Iterator[tuple[st
     """Yield each kernel's file, its name and how its new recipe compiled: `passed`, or the reason."""
     for path, name in kernels:
         with TemporaryDirectory() as folder:
-            words = [
-                "recipe",
-                "new",
-                str(Path(folder, "kernel.yaml")),
-                "--input",
-                str(path),
-                "--kernel",
-                name,
-                "--format",
-                "json",
-            ]
+            words = ["recipe", "new", str(Path(folder, "kernel.yaml")), "--input", f"{path}:{name}", "--format", "json"]
             answer = subprocess.run(
                 [sys.executable, "-c", "from triage.cli import main; main()", *words, "--quiet"],
                 capture_output=True,
