@@ -11,7 +11,7 @@ from triage.model.outcome import Status
 from triage.nightly.result import CaseResult, FailureCluster, Night, TimeChange
 from triage.report.benchmark import time_text
 from triage.report.document import Inline, Span
-from triage.report.elements import compare_spans, compiler_title, joined, plural, revision_text
+from triage.report.elements import compare_spans, compiler_title, duration_text, joined, plural, revision_text
 
 
 def night_title(night: Night) -> str:
@@ -34,7 +34,8 @@ def verdict_text(night: Night) -> str:
     rate = f"; {rate_text(passed, failed)} pass ({passed} of {passed + failed})" if passed + failed else ""
     foreign = sum(result.foreign for case in night.cases for result in (case, case.baseline))
     others = f", {plural(foreign, 'result')} of other machines" if foreign else ""
-    effort = f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}{others}, {night.seconds:.1f} s"
+    seconds = f"{night.seconds:.1f} s" if night.seconds < 100 else duration_text(night.seconds)
+    effort = f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}{others}, {seconds}"
     return f"{counts}{rate}; {effort}"
 
 
