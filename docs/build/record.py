@@ -14,17 +14,28 @@ from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
+import onnx
 import platformdirs
+from onnx import helper
+from onnx.onnx_pb import TensorProto
 from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).parents[2]
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 ASSETS = ROOT / "docs" / "assets"
 WIDTH = 110
 PROMPT = "> "
 CASE = ["recipes/llama-attention-aggressive-fusion.yaml", "--case", "dtype=f16"]
 NIGHTLY = ["nightly", "recipes/", "-t", "3.3.0", "-b", "3.2.0", "--bisect", "--reduce", "--out", "{tmp}/out"]
 SESSION = ["bisect", *CASE, "--good", "2.9.0", "--bad", "3.3.0", "--interactive"]
+
+
+def nonzero() -> onnx.ModelProto:
+    """Return a model that releases before 3.2.0 cannot compile."""
+    values = [helper.make_tensor_value_info("x", FLOAT, [3, 4]), helper.make_tensor_value_info("y", INT64, [2, None])]
+    graph = helper.make_graph([helper.make_node("NonZero", ["x"], ["y"])], "model", values[:1], values[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def record(words: Sequence[str], answers: Sequence[str], name: str, most_lines: int) -> None:
@@ -37,6 +48,7 @@ def record(words: Sequence[str], answers: Sequence[str], name: str, most_lines: 
         home.mkdir()
         source = Path(os.environ.get("TRIAGE_HOME") or platformdirs.user_cache_dir("triage", appauthor=False))
         (home / "toolchains").symlink_to(source / "toolchains")
+        onnx.save(nonzero(), Path(folder) / "model.onnx")
         env = {**os.environ, "TRIAGE_HOME": str(home), "COLUMNS": str(WIDTH), "FORCE_COLOR": "1"}
         command = [
             sys.executable,
@@ -76,5 +88,5 @@ if __name__ == "__main__":
     # Four ways to begin: a bundled example, a model, a kernel and the text of an issue.
     record(["why", CASE[0]], [], "why-example", 40)
     record(["why", "{tmp}/model.onnx"], [], "why-model", 40)
-    record(["why", "recipes/kernels/delta_rule.py:delta_rule", "-t", "3.2.0"], [], "why-kernel", 40)
+    record(["why", "recipes/triton-delta-rule.yaml", "--case", "num_warps=8", "-t", "3.2.0"], [], "why-kernel", 40)
     record(["why", "reproducers/paged-gather/README.md"], [], "why-issue", 40)
