@@ -74,7 +74,7 @@ test: setup
 
 test-real: setup
 	@$(BIN)/python -m tests.needed_toolchains
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "real and not core and not slow and not browser"
+	$(BIN)/python -m pytest -n auto --dist worksteal -rs -m "real and not core and not slow and not browser"
 
 # An hour and more: all recipes on all releases, attacks, damaged inputs, the site in a browser.
 test-all: test test-real test-browser
