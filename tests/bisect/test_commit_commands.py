@@ -61,9 +61,9 @@ def test_suspects_are_ranked_without_a_compile(
     log = tmp_path / "failed.log"
     log.write_text("m.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n")
     ends = ("--good", f"commit:{small.shas[0]}", "--bad", small.shas[-1], "--repo", small.path, "--project", command)
-    for source in (recipe, log):  # no failure of the recipe is known
+    for source in (recipe, log):
         ranked = answered(triage("suspects", source, *ends, "--backend", "rocm", "--format", "json"))["suspects"]
-        assert {one["commit"] for one in ranked} < set(small.shas)
+        assert small.sha in {one["commit"] for one in ranked}
         assert all(len(one["reasons"]) <= 2 for one in ranked)
     assert ranked[0]["commit"] == small.sha
     assert not calls.exists()

@@ -43,7 +43,7 @@ def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure |
     undone = fork.line.with_files(i for i in lines if present.isdisjoint(same_change(fork.line.commits[i].sha, branches)))
     commits = (*undone, *timeline.with_files(span))
 
-    backend, noticed, evidence = request.case.target.backend, not new.is_release, None
+    backend, noticed, evidence = request.case.target.backend, failure is not None and not new.is_release, None
     clues = Clues.of(failure, backend, noticed=noticed)
     if request.attribute and old.ref and new.ref and registry.is_installed(old.ref) and registry.is_installed(new.ref):
         evidence = pass_evidence(request.runner, request.case, old.ref, new.ref, request.repository)
