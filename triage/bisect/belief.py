@@ -237,7 +237,7 @@ class Belief:
         return math.ceil(_log_odds_needed(confidence) / math.log((1 - _FLAKY) / _FLAKY)) - 1
 
     def too_flaky(self, failing: int) -> int | None:
-        """Return the end whose probes differ so often that the two states cannot be told apart. failing: the end that fails."""
+        """Return the end whose probes differ too often to distinguish both states. failing: the end that fails."""
         if not self.doubtful or sum(self.shown.get(failing, ())) < _END_PROBES:
             return None
         false, missed = self._rate(0, Side.OLD), self._rate(self.size - 1, Side.NEW)

@@ -174,7 +174,7 @@ def find_steps(values: Matrix, least: float, least_by: float = 0.0) -> Iterator[
             while at < end and abs(series[at] - old) < abs(series[at] - last):
                 at += 1
             if end - at < _SHORTEST:
-                continue  # too new to be told from outliers
+                continue  # too few values yet: it may be an outlier
             new = float(np.median(series[at:end]))
             if max(new / old, old / new) >= 1 + least and abs(new - old) >= least_by:
                 yield MetricStep(row, int(measured[at - 1]), int(measured[at]), old, new)
