@@ -135,10 +135,15 @@ def test_a_file_that_is_not_a_night_is_bad_input(tmp_path: Path, text: bytes) ->
 
 
 @pytest.mark.parametrize("kind", ["issue", "reproducer", "log"])
-@pytest.mark.parametrize("path", ["/proc/self/environ", "../secret.md", "{folder}/../../secret.md"])
+@pytest.mark.parametrize(
+    "path", ["/proc/self/environ", "../secret.md", "{folder}/link.md", "{folder}/link.log", "{folder}/../../secret.md"]
+)
 def test_a_path_that_leads_out_of_the_folder_is_bad_input(night: Night, tmp_path: Path, kind: str, path: str) -> None:
     folder = {"issue": "issues", "reproducer": "reproducers", "log": "logs/1.0.0"}[kind]
-    (tmp_path / "out").mkdir()
+    (tmp_path / "secret.md").write_text("secret")
+    (tmp_path / "out" / folder).mkdir(parents=True)
+    for name in ("link.md", "link.log"):
+        (tmp_path / "out" / folder / name).symlink_to(tmp_path / "secret.md")
     text = path.format(folder=folder)
     [first, *others] = night.clusters
     bad = replace(night, clusters=[replace(first, **{kind: text}), *others]) if kind != "log" else night

@@ -28,13 +28,19 @@ _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are 
 
 
 def read_night(path: Path) -> Night:
-    """Read `nightly.json`, or the one in a folder. Raises BadInput if it cannot be read."""
+    """Read `nightly.json`, or the one in a folder. Raises BadInput if it cannot be read, or if a path in it is a link."""
     file = path / NIGHT_FILE if path.is_dir() else path
     try:
         content = file.read_bytes()
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror or error}; pass the folder that `triage nightly --out` wrote") from error
-    return parse_night(content, str(file))
+    night = parse_night(content, str(file))
+    names = [result.log for case in night.cases for result in (case, case.baseline)]
+    names += [name for cluster in night.clusters for name in (cluster.reproducer, cluster.issue)]
+    for name in filter(None, names):
+        if (file.parent / name).resolve() != file.parent.resolve() / name:
+            raise BadInput(f"{file}: {name} is a link; a nightly writes only files")
+    return night
 
 
 class NightStore:
