@@ -133,7 +133,7 @@ def test_the_smallest_value_is_found(needed: int) -> None:
     assert change.flags == (f"--limit={needed}",)
     assert isinstance(probe.outcome, Compiled)
     assert seen_to_fail is (needed > 33)
-    assert len(runner.asked) <= 30
+    assert len(runner.asked) <= 20
 
 
 def compiled(name: str = "3.3.0", **metrics: float) -> Probe:

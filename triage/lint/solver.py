@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from triage.model.case import Case, Flag
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Compiled, Untestable
 from triage.model.revision import Toolchain
-from triage.remedy.search import smallest_sufficient
 
 MAX_ITERATIONS = 4096  # a program that needs more does not converge for another reason
 _RESOURCE_CLASSES = frozenset({"timeout", "out-of-memory"})  # they show nothing about the solver
@@ -90,3 +90,26 @@ def _smallest(engine: Engine, solver: SolverLimit, staged: Case, toolchain: Tool
 def _limited(case: Case, option: str, iterations: int) -> Case:
     flags = [flag for flag in case.flags if not flag.text.startswith(option)]
     return replace(case, flags=(*flags, Flag(f"{option}{iterations}")))
+
+
+def smallest_sufficient(sufficient: Callable[[int], bool], guess: int, most: int) -> int | None:
+    """Find the smallest sufficient number from 1 to `most`, starting at a guess, if `most` suffices.
+
+    Numbers above a sufficient one must suffice. Each number is tested at most once.
+    """
+    low, high, step = 0, most + 1, 4  # `low` does not suffice, `high` does or is beyond `most`
+    number = min(guess, most)
+    while high - low > 1:
+        if sufficient(number):
+            high = number
+        else:
+            low = number
+        # Steps away from the guess double until the answer lies between two numbers.
+        if low == 0 and high > step:
+            number = high - step
+        elif high > most and low + step <= most:
+            number = low + step
+        else:
+            number = (low + high) // 2
+        step *= 4
+    return high if high <= most else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -94,28 +95,5 @@ class Trials:
             [tried[number]] = self.compiled([change.with_value(values[number - 1])], f"the smallest {change.text}")
             return isinstance(tried[number][1].outcome, Compiled)
 
-        number = smallest_sufficient(works, 1, len(values) - 1) or len(values)
+        number = bisect_left(range(1, len(values)), 1, key=works) + 1
         return *tried[number], number > 1
-
-
-def smallest_sufficient(sufficient: Callable[[int], bool], guess: int, most: int) -> int | None:
-    """Find the smallest sufficient number from 1 to `most`, starting at a guess, if `most` suffices.
-
-    Numbers above a sufficient one must suffice. Each number is tested at most once.
-    """
-    low, high, step = 0, most + 1, 4  # `low` does not suffice, `high` does or is beyond `most`
-    number = min(guess, most)
-    while high - low > 1:
-        if sufficient(number):
-            high = number
-        else:
-            low = number
-        # Steps away from the guess double until the answer lies between two numbers.
-        if low == 0 and high > step:
-            number = high - step
-        elif high > most and low + step <= most:
-            number = low + step
-        else:
-            number = (low + high) // 2
-        step *= 4
-    return high if high <= most else None
