@@ -16,7 +16,7 @@ from triage.remedy.change import CaseChange
 from triage.remedy.result import Remedies, check_of
 from triage.remedy.search import Trials
 from triage.remedy.workflow import RemedyRequest, find_remedies
-from triage.report.remedy import remedy_document
+from triage.report.tables import remedy_document
 from triage.report.terminal import text
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"

@@ -1,4 +1,4 @@
-"""`triage bisect`: the release or commit that brought a failure, or fixed it."""
+"""`triage bisect`, `triage history` and `triage suspects`: what changed between revisions, and which change it was."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from triage.bisect.history import Histories, History, histories
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
-from triage.cli.context import load_cases, one_case
-from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.classify import classify_log, packaged_rules
+from triage.cli.context import load_cases, one_case, open_runner, select_one_family, show_forecast
+from triage.cli.exit_codes import Exit, command, exit_for_probes, exit_without_answer
 from triage.cli.options import (
     MATCHES,
     SECONDS,
@@ -23,17 +25,28 @@ from triage.cli.options import (
     FailureMatch,
     ForecastOption,
     FormatOption,
+    FreshOption,
     OneCase,
+    OneCaseOption,
     ProjectOption,
     RepoOption,
+    SeveralCases,
     TrustOption,
+    argument,
     flag,
     option,
+    rev_option,
 )
+from triage.cli.program import RECIPES
+from triage.cli.screen import AppContext
+from triage.compilers.registry import DEFAULT_FAMILY, Families
+from triage.execution.engine import Engine
 from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
-from triage.model.errors import BadInput
-from triage.report.bisection import bisect_document, two_repositories_document
+from triage.model.case import Case, Input, InputKind, Target
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.outcome import Failed, Failure
+from triage.report.bisection import bisect_document, history_document, suspects_document, two_repositories_document
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import home_path
@@ -216,3 +229,102 @@ def _measuring(
     ends = _in_order(request.kind, *compilers_at(request, before, after))
     with measuring(request.runner, request.case, ends, text, SECONDS, threshold) as judging:
         yield replace(request, runner=judging)
+
+
+_SHARE = 0.5  # of all compiles, the most that a history spends
+
+
+@command
+def history(
+    chosen: SeveralCases,
+    compiling: Compiling,
+    since: Annotated[str | None, rev_option("Oldest release (default: the first).")] = None,
+    until: Annotated[str | None, rev_option("Newest release (default: the last).")] = None,
+    every: Annotated[bool, flag("Compile on every release, so that no change is missed.", "--every")] = False,
+    fresh: FreshOption = False,
+    dry_run: ForecastOption = False,
+    output: FormatOption = "text",
+) -> Exit:
+    """Find every change of each case's status across releases.
+
+    Without --every, most releases between two with the same status are not compiled, so a short window of failures can
+    be missed. Releases where other cases change and those that a recipe's `expect` names are compiled first.
+    """
+    cases = chosen.load()
+    found: list[History] = []
+    planned: list[ProbeJob] = []
+    with compiling.open(*cases, fresh=fresh) as runner:
+        bounds = [rev for rev in (since, until) if rev]
+        bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
+        for family in bounded or dict.fromkeys(case.compiler for case in cases):
+            refs = runner.registry.between(family, since, until)
+            family_cases = [case for case in cases if case.compiler == family]
+            if dry_run:
+                planned += [ProbeJob(case, ref, fresh) for case in family_cases for ref in refs]
+                continue
+            found += histories(runner, family_cases, refs, share=1.0 if every else _SHARE)
+        if dry_run:
+            what = None if every else "most releases between two with the same status are left out"
+            return show_forecast(output, runner, planned, what)
+    write_report(output, Histories(found), history_document)
+    code = exit_for_probes(probe for history in found for probe in history.probes)
+    return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
+
+
+@command
+def suspects(
+    app: AppContext,
+    source: Annotated[
+        Path,
+        argument("RECIPE|LOG", "Recipe, or log with the failure; of the default compiler unless a REV names another."),
+    ],
+    repo: Annotated[Path, option("Clone of the compiler.", "--repo", metavar="DIR")],
+    good: Annotated[str, option("Known-good revision or commit.")],
+    bad: Annotated[str, option("Known-bad revision or commit.")],
+    case: OneCaseOption = None,
+    backend: Annotated[str | None, option("Backend that a log is about, such as rocm.")] = None,
+    project: ProjectOption = None,
+    output: FormatOption = "text",
+) -> Exit:
+    """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
+
+    Commits of the good revision's branch that the bad one lacks, also as cherry-picks, are ranked, too: a fix may be missing.
+    For a recipe, the failure is the one that was found last. A log is of IREE, or of the compiler that a REV names
+    (`triton:3.1.0`). For a recipe, the passes of both compilers are compared if they are installed. Commits that change the
+    pass after which the two first differ are then more suspicious, as are those that change which passes run.
+    """
+    from triage.bisect.search import BisectRequest
+    from triage.bisect.suspects import rank_changes
+
+    is_recipe = source.suffix in RECIPES
+    if is_recipe:
+        chosen, failure = one_case(load_cases([source]), case), None
+    else:
+        named = (name for name in Families() if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
+        chosen, failure = _from_log(source, backend, next(named, DEFAULT_FAMILY))
+    with open_runner(app, [chosen]) as runner:
+        failure = _last_failure(runner, chosen) if is_recipe else failure
+        ranked = rank_changes(BisectRequest(runner, chosen, repo, project, attribute=is_recipe), good, bad, failure)
+    write_report(output, ranked, suspects_document)
+    return Exit.OK
+
+
+def _last_failure(runner: Engine, case: Case) -> Failure | None:
+    """Return the latest stored failure of the case. Names of cases are not unique, so its runs are found by content."""
+    for name in (record.toolchain for record in runner.cache.newest_of(case.name)):
+        try:
+            ref = runner.registry.resolve(name, case.compiler)
+            if not runner.registry.is_installed(ref):
+                continue
+            probe = runner.known_on(case, runner.registry.obtain(ref))
+        except (BadInput, EnvironmentFailure):
+            continue  # a toolchain that no longer exists
+        if probe and isinstance(probe.outcome, Failed):
+            return probe.outcome.failure
+    return None
+
+
+def _from_log(log: Path, backend: str | None, compiler: str) -> tuple[Case, Failure | None]:
+    failures = classify_log(log, packaged_rules())
+    unknown = Input(log.absolute(), InputKind.OTHER)
+    return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")), failures[0] if failures else None

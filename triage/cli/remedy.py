@@ -1,17 +1,34 @@
-"""`triage remedy` and `triage variants`."""
+"""`triage remedy`, `triage variants` and `triage lint`: what to change in a case or a program."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
-from triage.cli.context import one_case, open_runner
+import typer
+
+from triage.cli.context import cases_named, one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import SECONDS, Compiling, FormatOption, OneCase, SlowerOption, flag, option, rev_option
-from triage.cli.screen import AppContext
+from triage.cli.options import (
+    SECONDS,
+    CasesOption,
+    Compiling,
+    FormatOption,
+    OneCase,
+    SlowerOption,
+    argument,
+    flag,
+    format_option,
+    option,
+    rev_option,
+)
+from triage.cli.screen import AppContext, print_stderr
+from triage.lint.check import LintResult, cases_to_lint, lint_case, linter_of
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
+from triage.report.lint import lint_document, lint_sarif
 
 
 @command
@@ -46,7 +63,7 @@ def remedy(
     """
     from triage.bisect.metric import measuring
     from triage.remedy.workflow import RemedyRequest, find_remedies
-    from triage.report.remedy import remedy_document
+    from triage.report.tables import remedy_document
 
     cases = chosen.load_all()
     case = one_case(cases, chosen.case)
@@ -115,3 +132,54 @@ def _axis(word: str) -> tuple[str, tuple[str, ...]]:
     if not key or not chosen:
         raise BadInput(f"--vary {word}: expected KEY=VALUE,VALUE")
     return key.strip(), chosen
+
+
+@command
+def lint(
+    app: AppContext,
+    paths: Annotated[
+        list[Path],
+        argument("INPUT|RECIPE...", "Programs (.mlir, .mlirbc, .onnx, a .py generator), recipes, or folders of recipes."),
+    ],
+    toolchain: Annotated[
+        str | None,
+        rev_option(
+            "Toolchain that parses the program and measures solver iterations (default: installed, without measuring).",
+            "--toolchain",
+            "-t",
+        ),
+    ] = None,
+    flags: Annotated[
+        list[str] | None, option("Flag of the compiler in addition to the recipe's; repeatable.", "--flag")
+    ] = None,
+    case: CasesOption = None,
+    graph: Annotated[
+        bool, flag("Print devices and transfers as a Mermaid flowchart instead of the findings.", "--graph")
+    ] = False,
+    output: Annotated[str, format_option("sarif")] = "text",
+) -> Exit:
+    """Find mistakes in a program before compiling it: devices, affinities, chains, shapes, types.
+
+    Exit 1 if there is an error. The comment `// triage: ignore` or `// triage: ignore[rule]` silences findings on its line;
+    alone on a line, it silences those on the next line.
+
+    - `triage lint model.mlir --flag=--iree-hal-target-device=hip[0]`
+
+    - `triage lint recipes/sharded-for-loops.yaml -t 3.8.0`
+    """
+    cases = cases_named(cases_to_lint(paths, flags or (), print_stderr), case)
+    answers, unreadable = [], []
+    with open_runner(app, cases) as runner:
+        for each in cases:
+            try:
+                answers.append(lint_case(runner, each, toolchain))
+            except BadInput as error:  # reported at the end, after the findings of the other cases
+                unreadable.append(str(error))
+    if graph:
+        typer.echo("".join(answer.graph for answer in answers), nl=False)
+    elif answers or not unreadable:
+        rules = dict.fromkeys(rule for each in cases for rule in linter_of(each).rules)
+        write_report(output, LintResult(answers, list(rules)), lint_document, sarif=lint_sarif)
+    if unreadable:
+        raise BadInput("\n".join(unreadable))
+    return Exit.FOUND if any(answer.has_errors for answer in answers) else Exit.OK

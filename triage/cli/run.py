@@ -1,18 +1,33 @@
-"""`triage run`."""
+"""`triage run` and `triage bench`: compile cases on toolchains, and measure what they compile to."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Annotated
 
-from triage.cli.context import select_families, show_command_lines
+from triage.cli.context import open_runner, select_families, select_one_family, show_command_lines
 from triage.cli.exit_codes import Exit, command, exit_for_probes
-from triage.cli.options import Compiling, DryRunOption, FreshOption, JUnitFormatOption, SeveralCases, ToolchainsOption, flag
+from triage.cli.options import (
+    SECONDS,
+    Compiling,
+    DryRunOption,
+    FormatOption,
+    FreshOption,
+    JUnitFormatOption,
+    SeveralCases,
+    ToolchainsOption,
+    duration_option,
+    flag,
+    option,
+)
+from triage.cli.screen import AppContext
+from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.results import RunResults, run_result
 from triage.execution.task import ProbeJob
+from triage.execution.timing import Pace
+from triage.model.errors import BadInput, Interrupted
 from triage.report.formats import write_report
-from triage.report.junit import run_junit
-from triage.report.runs import run_document
+from triage.report.runs import benchmark_document, run_document, run_junit
 
 
 @command
@@ -44,3 +59,58 @@ def run(
     result = RunResults([run_result(probe) for probe in ordered])
     write_report(output, result, partial(run_document, show_all=show_all), junit=run_junit)
     return exit_for_probes(ordered)
+
+
+@command
+def bench(
+    app: AppContext,
+    chosen: SeveralCases,
+    toolchain: ToolchainsOption = None,
+    baseline: Annotated[
+        str | None,
+        option("Row to compare with: its case, its release or `CASE on RELEASE` (default: the first).", metavar="TEXT"),
+    ] = None,
+    dispatch: Annotated[
+        str | None, option("Measure single dispatches: those with NAME in theirs, or `all`.", metavar="NAME")
+    ] = None,
+    threshold: Annotated[float, option("Smallest change that counts, 0.05 for five percent.", least=0.0)] = 0.05,
+    time: Annotated[float | None, duration_option("Measure for at most this long (default: 60s).", "--time")] = None,
+    dry_run: DryRunOption = False,
+    output: FormatOption = "text",
+) -> Exit:
+    """Measure the run time of compiled programs side by side.
+
+    Measure all configurations (cases on toolchains) in turn until every verdict is clear or time is up, and what changed a
+    second time, from the start. Exit 1 when one is slower, 3 when a verdict is unclear and none is slower.
+
+    - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0`
+
+    - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --dispatch all` compares their kernels one by one
+    """
+    selection = select_one_family(chosen.load(), toolchain or ["installed"], "bench")
+    with open_runner(app, selection.cases, 1) as runner:
+        family = runner.compilers[selection.cases[0].compiler]
+        if family.run is None:
+            advice = "`triage run` reports its sizes, and `triage bisect --metric` finds where one of them changed"
+            raise BadInput(f"what {family.title or family.name} compiles cannot be run here, so it has no run time; {advice}")
+        refs = selection.refs(runner)
+        rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
+        if dry_run:
+            return show_command_lines(runner, [ProbeJob(row.case, row.ref) for row in rows])
+        fitting = [row for row in rows if baseline in (None, row.name, row.case.name, row.ref.revision.name)]
+        if baseline is not None and len(fitting) != 1:
+            names = ", ".join(repr(row.name) for row in fitting or rows)
+            raise BadInput(f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose from {names}")
+        result = Benchmark(rows, fitting[0], threshold)
+        try:
+            result.measure(runner, time or SECONDS, "" if dispatch == "all" else dispatch)
+        except (KeyboardInterrupt, Interrupted):
+            result.stopped = True
+            write_report(output, result, benchmark_document)
+            raise
+    write_report(output, result, benchmark_document)
+    paces = {series.comparison.pace for series in result.series if series.comparison}
+    if Pace.SLOWER in paces:
+        return Exit.FOUND
+    unclear = Pace.NOISY in paces or any(series.reason is not None for series in result.series)
+    return Exit.INCONCLUSIVE if unclear else Exit.OK

@@ -1,19 +1,25 @@
-"""`triage why`."""
+"""`triage why`, `triage classify` and `triage attribute`: what a failure is, and where it comes from."""
 
 from __future__ import annotations
 
 import shlex
+import sys
 import time
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated
 
-from triage.classify import ClassifiedLog, classify_log, load_rules
+from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_rules
 from triage.cli.context import one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import FormatOption, OneCase, duration_option, rev_option
-from triage.cli.screen import AppContext
+from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, argument, duration_option, option, rev_option
+from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NoProgramError
+from triage.execution.judge import Metric
+from triage.report.attribution import attribution_document
 from triage.report.document import plain_text
 from triage.report.formats import write_report
+from triage.report.tables import classify_document
 
 _BUDGET = 60.0  # seconds
 
@@ -43,7 +49,7 @@ def why(
     - `triage why -- iree-compile model.mlir --iree-hal-target-backends=rocm`
     """
     from triage.nightly.explanation import Explainer, Explanation
-    from triage.report.explanation import headline, why_document, why_facts
+    from triage.report.attribution import headline, why_document, why_facts
 
     started, path = time.monotonic(), chosen.recipe
     try:
@@ -80,3 +86,89 @@ def why(
     if found.status == "inconclusive":
         return exit_without_answer([found.cause])
     return Exit.FOUND if found.failure else Exit.OK
+
+
+_MIB = 1 << 20
+
+
+@command
+def classify(
+    app: AppContext,
+    logs: Annotated[list[Path] | None, argument("[LOG]...", "Log files, also .gz; - is stdin (default: -).")] = None,
+    rules: Annotated[
+        list[Path] | None,
+        option("YAML file with failure classes of your own; repeatable.", "--rules", metavar="FILE"),
+    ] = None,
+    output: FormatOption = "text",
+) -> Exit:
+    """Name the failures in compiler output or a CI log, the root cause first.
+
+    Exit 1 when there is a failure, 0 when there is none. Time stamps and colours of CI logs are ignored.
+
+    - `triage classify build.log`
+
+    - `iree-compile model.mlir -o model.vmfb 2>&1 | triage classify`
+    """
+    known = load_rules(rules or [])
+    found: list[ClassifiedLog] = []
+    with app.progress() as progress:
+        size = sum(path.stat().st_size for path in logs or [] if path.is_file())
+        task = progress.task("read", total=size / _MIB or None)
+        done = 0  # bytes read of all logs
+
+        def advance(total: int) -> None:
+            nonlocal done
+            task.advance((begin + total - done) / _MIB)
+            done = begin + total
+
+        for path in logs or [Path("-")]:
+            begin, is_stdin = done, str(path) == "-"
+            if is_stdin and sys.stdin.isatty():
+                print_stderr("reading a log from standard input; end it with Ctrl-D")
+            found.append(ClassifiedLog(str(path), classify_log(sys.stdin.buffer if is_stdin else path, known, advance)))
+    write_report(output, ClassifiedLogs(found), classify_document)
+    return Exit.FOUND if any(log.failures for log in found) else Exit.OK
+
+
+@command
+def attribute(
+    app: AppContext,
+    chosen: OneCase,
+    good: Annotated[str, rev_option("Known-good revision, which compiles.")],
+    bad: Annotated[str, rev_option("Known-bad revision, which fails.")],
+    repo: Annotated[
+        Path | None, option("Clone of the compiler, to find the pass's source files.", "--repo", metavar="DIR")
+    ] = None,
+    metric: SlowerOption = None,
+    output: FormatOption = "text",
+) -> Exit:
+    """Find the pass after which the IR of two compilers diverges.
+
+    The comparison covers operations, types, nesting and chosen tile sizes. It ignores names, order, other attributes and
+    spellings of versions. Constants and other attributes are compared when the bad revision compiles the program and
+    nothing else differs.
+
+    - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree`
+
+    - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad 3.11.0`
+    """
+    from triage.attribute.divergence import attribute as compare
+    from triage.attribute.result import ComparisonResult
+    from triage.bisect.metric import measuring, slower_kernel
+    from triage.git_history import Repository
+
+    case = chosen.load()
+    clone = Repository(repo) if repo else None
+    kernel = None
+    with open_runner(app, [case]) as runner, ExitStack() as opened:
+        ends = runner.registry.resolve(good, case.compiler), runner.registry.resolve(bad, case.compiler)
+        judging = runner
+        if metric is not None:
+            judging = opened.enter_context(measuring(runner, case, ends, metric, SECONDS, times_only=True))
+            if metric.startswith(str(Metric.RUN_SECONDS)):
+                kernel = slower_kernel(runner, case, ends, SECONDS)
+        found = compare(judging, case, *ends, clone, kernel=kernel)
+    write_report(output, found, attribution_document)
+    if found.status is not ComparisonResult.INCONCLUSIVE:
+        return Exit.OK
+    return exit_without_answer([found.cause])

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from triage.model.outcome import Status
-from triage.report.elements import failure_text
 from triage.report.printable import visible
-
-if TYPE_CHECKING:
-    from triage.execution.results import RunResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +45,3 @@ def junit_text(title: str, cases: Iterable[SuiteCase], properties: Mapping[str, 
     document = JUnitXml("triage")
     document.add_testsuite(suite)
     return bytes(document.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]
-
-
-def run_junit(result: RunResults) -> str:
-    """Return a suite with a test case for each result."""
-    cases = []
-    for one in result.results:
-        name, failure, skipped, failed = f"{one.case} on {one.toolchain.name}", one.failure, one.reason, None
-        if failure and one.status is Status.FAILED:
-            failed = (failure.headline, failure.failure_class, failure.signature)
-        elif failure and skipped is None:
-            skipped = f"expected failure: {failure_text(failure)}"
-        cases.append(SuiteCase(name, one.recipe, one.seconds, failed=failed, skipped=skipped))
-    return junit_text("triage run", cases)

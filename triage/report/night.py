@@ -10,7 +10,6 @@ from triage.execution.timing import CONFIDENCE, Pace
 from triage.model.outcome import FAILING, Cause, Status
 from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
-from triage.report.benchmark import time_text
 from triage.report.document import (
     Block,
     Details,
@@ -41,6 +40,7 @@ from triage.report.night_phrases import (
     times_text,
     verdict_text,
 )
+from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}

@@ -9,9 +9,9 @@ from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.timing import Pace
 from triage.model.outcome import Status
 from triage.nightly.result import CaseResult, FailureCluster, Night, TimeChange
-from triage.report.benchmark import time_text
 from triage.report.document import Inline, Span
 from triage.report.elements import compare_spans, compiler_title, duration_text, joined, plural, revision_text
+from triage.report.runs import time_text
 
 
 def night_title(night: Night) -> str:

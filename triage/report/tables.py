@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.nightly.known_case import KnownCase, LogExcerpt
     from triage.recipes.expectations import ExpectationUpdate
     from triage.reduce.replay import Replays
+    from triage.remedy.result import Remedies, Remedy
     from triage.remedy.variants import Variants
 
 _REPLAY_STATES = ("reproduces", "fixed", "changed", "untestable")
@@ -148,3 +150,52 @@ def _log_text(log: LogExcerpt) -> str:
     last = 2 * _LOG_LINES if log.root is None else log.root + _LOG_LINES
     shown = enumerate(log.lines[first : last + 1], first)
     return "\n".join(f"{'>' if number == log.root else ' '} {line[:_LOG_WIDTH]}" for number, line in shown)
+
+
+_MOST_EXPLAINED = 8
+
+
+def remedy_document(result: Remedies) -> Document:
+    """Show each remedy in a row with its cost, or why there is nothing to remedy."""
+    from triage.remedy.result import COST_METRICS  # slow to import
+
+    name = Span(result.case, "strong")
+    if result.failure is None:
+        return Document("Remedies", [Paragraph([name, ": ", Span("nothing to remedy", "warning"), f", {result.reason}"])])
+    labels = [label for label, _ in COST_METRICS.values()]
+    rows = [_row(remedy, COST_METRICS) for remedy in result.remedies]
+    count = plural(len(rows), "remedy", "remedies") if rows else "only an upgrade helps" if result.upgrade else "no remedy"
+    if result.upgrade:
+        upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
+        rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
+    blocks: list[Block] = [
+        Paragraph([name, f" on {result.toolchain.name}: ", Span(count, "good" if rows else "warning")]),
+        Facts([("failure", failure_text(result.failure, 400))]),
+    ]
+    if rows:
+        blocks.append(Table(("change", "compile time", *labels, "time ratio", "holds on", "breaks"), rows))
+    if result.remedies:
+        explained = [remedy for remedy in result.remedies[:_MOST_EXPLAINED] if remedy.explanation]
+        blocks.append(Bullets([[Span(remedy.text, "strong"), f": {remedy.explanation}"] for remedy in explained]))
+    else:
+        blocks.append(Paragraph(result.reason or ""))
+        leads = [f"{one.change} leads to {failure_text(one.failure)}" for one in result.promising]
+        blocks += [Bullets(leads[:_MOST_EXPLAINED])] if leads else []
+    blocks.append(Paragraph(Span(f"{plural(result.tried, 'candidate')} tried", "dim")))
+    blocks += [Paragraph(Span(note, "warning")) for note in result.notes]
+    return Document("Remedies", blocks)
+
+
+def _row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]:
+    cost = remedy.cost or {}
+    plain = next((check for check in remedy.checks if check.cost_without), None)
+    cells: list[Inline] = [Span(remedy.text, "strong"), f"{cost.get('cpu_seconds', 0):.1f} s"]
+    for name, (_, unit) in metrics.items():
+        before = (plain.cost_without or {}).get(name) if plain else None
+        now = f"{cost[name]:.0f}{unit}" if name in cost else ""
+        changed = plain and before is not None and now and before != cost[name]
+        cells.append(f"{now} ({before:.0f} on {plain.revision.name} without)" if changed and plain else now)
+    ratio = [cost[f"time_ratio{end}"] for end in ("", "_low", "_high") if f"time_ratio{end}" in cost]
+    cells.append("{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if len(ratio) == 3 else "")
+    cells.append(", ".join(revision.name for revision in remedy.verified_on))
+    return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]
