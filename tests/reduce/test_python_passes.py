@@ -18,6 +18,7 @@ from triage.model.case import Case
 from triage.reduce.frontends.python import (
     PythonProgram,
     kernel_function,
+    open_calls,
     parameter_names,
     parse_program,
     python_frontend,
@@ -85,6 +86,13 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck:
 )
 def test_reads_of_undefined_names_are_found(text: str, found: list[str]) -> None:
     assert [ast.unparse(one) for one in undefined_reads(ast.parse(text))] == found
+
+
+def test_calls_of_a_helper_are_opened() -> None:
+    tree = parse_program(b"def add(a, b):\n    c = a + b\n    return c * 2\n\n\ndef f(x):\n    print(add(x, b=1))\n")
+    assert tree is not None
+    opened = open_calls(ReducedCase(PythonProgram(tree), CASE), LuckyTest(0, share=256))
+    assert opened.program.content == b"def f(x):\n    c = x + 1\n    print(c * 2)\n"
 
 
 def test_code_that_python_rejects_is_invalid() -> None:

@@ -307,6 +307,28 @@ def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
 
 
 @greedily
+def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
+    """Replace all calls of a function by its body, where that makes the program smaller."""
+    tree = tree_of(candidate)
+    for callee in tree.body:
+        if not isinstance(callee, ast.FunctionDef) or not getattr(callee.body[-1], "value", None):
+            continue
+        edits: dict[ast.AST, Any] = {callee: None}
+        for statement in (statement for statement in statements(tree) if not hasattr(statement, "body")):
+            for node in ast.walk(statement):
+                match node:
+                    case ast.Call(func=ast.Name(id=callee.name), args=arguments, keywords=words):
+                        passed = dict(zip(parameter_names(callee), arguments, strict=False))
+                        passed |= {word.arg: word.value for word in words if word.arg}
+                        reads = [pair for name, value in passed.items() for pair in _renamed(callee, name, value).items()]
+                        *body, end = edited(callee, dict(reads)).body
+                        edits[statement] = [*body, edited(statement, {node: getattr(end, "value", None)})]
+        opened = with_edits(candidate, edits)
+        if len(edits) > 1 and opened.program.size < candidate.program.size:
+            yield opened
+
+
+@greedily
 def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace an expression by a part of it, the largest first."""
     tree = tree_of(candidate)
@@ -404,4 +426,4 @@ def shrink_numbers(candidate: ReducedCase) -> Iterator[ReducedCase]:
         yield with_edits(candidate, {node: ast.Constant(value // 2) for node in nodes})
 
 
-_PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, open_blocks, inline_names, take_parts)
+_PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, open_blocks, open_calls, inline_names, take_parts)
