@@ -106,6 +106,31 @@ def test_a_build_and_an_answering_process_leave_no_daemon(tmp_path: Path, mark: 
     assert not processes_with(mark)
 
 
+# Loses its mark, as on a kernel that hides the limit.
+UNMARKED = "import resource, time; resource.setrlimit(resource.RLIMIT_RTTIME, (5, 5)); open('ready', 'w'); time.sleep(300)"
+
+
+def test_kill_9_of_this_program_ends_a_run_without_a_mark(tmp_path: Path, mark: str) -> None:
+    unmarked = [sys.executable, "-c", UNMARKED, mark]
+    code = f"""
+import threading, time
+from pathlib import Path
+from triage.execution.process import run
+from triage.model.execution import Limits
+for _ in range(3):
+    run(["true"], Limits(), Path())
+arguments = ({unmarked!r}, Limits(), Path({str(tmp_path)!r}))
+threading.Thread(target=run, args=arguments, daemon=True).start()
+run(["true"], Limits(), Path())
+time.sleep(300)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    wait_until((tmp_path / "ready").exists)
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not processes_with(mark))
+
+
 def test_kill_9_of_this_program_ends_daemons(tmp_path: Path, mark: str) -> None:
     code = f"""
 from pathlib import Path

@@ -36,9 +36,17 @@ _FIRST = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
 _NUMBERS = itertools.count(_FIRST)
 _STARTING = threading.Lock()
 
-# The input of the watchdog ends when this program ends, however it ends. Every process with the mark of a run is killed then.
+# The input of the watchdog ends when this program ends, however it ends. Then it kills every process with the mark of a run and
+# the groups of runs that had begun (`123`) and not ended (`123 ended`), because some kernels hide the mark.
 _WATCHDOG = """
-read -r nothing
+groups=" "
+while read -r group ended; do
+  case $ended in
+    "") groups="$groups$group " ;;
+    *) groups="${groups%% $group *} ${groups#* $group }" ;;
+  esac
+done
+for group in $groups; do kill -KILL "-$group"; done
 cd /proc || exit
 for round in 1 2 3 4 5 6 7 8 9; do
   files=$(echo [0-9]*/limits | xargs grep -lsE "^Max realtime timeout +$1")
@@ -122,6 +130,7 @@ class Contained:
         with _marking() as self._number:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(argv, start_new_session=True, **options)
         self.leader = self.process.pid
+        _tell_watchdog(f"{self.leader}\n")
         if largest_file != UNLIMITED:
             with suppress(OSError, ValueError):  # it has ended, or has a lower limit
                 resource.prlimit(self.leader, resource.RLIMIT_FSIZE, (largest_file, largest_file))
@@ -148,6 +157,7 @@ class Contained:
         deadline = time.monotonic() + _KILLED
         while self._signal(signal.SIGKILL) and time.monotonic() < deadline:
             time.sleep(0.001)
+        _tell_watchdog(f"{self.leader} ended\n")  # before another process can get its number
         _, status, usage = os.wait4(self.leader, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         return self.process.returncode, usage
@@ -229,6 +239,13 @@ def _start_watchdog() -> subprocess.Popen[bytes]:
     path = os.environ.get("PATH", os.defpath)  # other processes can read its environment
     argv = ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(_FIRST)[:9]]
     return subprocess.Popen(argv, stdin=PIPE, stdout=NULL, stderr=NULL, cwd="/", env={"PATH": path}, start_new_session=True)
+
+
+def _tell_watchdog(line: str) -> None:
+    pipe = _start_watchdog().stdin
+    assert pipe
+    with suppress(OSError):  # it was killed
+        os.write(pipe.fileno(), line.encode())
 
 
 def fix_addresses() -> bool:
