@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 
 import pytest
 
+from triage.model.outcome import Failure
 from triage.report import terminal
 from triage.report.document import Bullets, Code, Details, Document, Facts, Heading, Paragraph, Span, Table
+from triage.report.elements import numbers_text
 from triage.report.formats import rendered
 
 HOSTILE = '<script>alert(1)</script> @someone fixes #12 [x](http://evil) </pre> "q"'
@@ -85,3 +87,10 @@ def test_a_table_wraps_its_widest_columns_first(monkeypatch: pytest.MonkeyPatch)
     ]
     assert "compile time  holds on" in shown
     assert "3.13.0, 3.2.0" in shown
+
+
+def test_numbers_leave_out_the_operation_around_an_operator() -> None:
+    headline = "u.mlir: 'onnx.Unique' op unsupported operation"
+    failure = Failure("legalization", "input", "legalization", headline, details={"op": "wrapper", "name": "onnx.Unique"})
+    assert not numbers_text(failure)
+    assert numbers_text(replace(failure, details={"op": "tensor.pad"})) == "op tensor.pad"

@@ -84,7 +84,9 @@ def failure_text(failure: Failure, longest: int = 180) -> str:
 
 def numbers_text(failure: Failure) -> str:
     """Return the short captures that the headline lacks: `bytes used 286720 (280 KiB), bytes limit 65536 (64 KiB)`."""
-    missing = ((name, value) for name, value in failure.details.items() if str(value) not in failure.headline)
+    wrappers = ("op", "source_op") if "name" in failure.details else ()  # around an operator that the headline names
+    details = ((name, value) for name, value in failure.details.items() if name not in wrappers)
+    missing = ((name, value) for name, value in details if str(value) not in failure.headline)
     short = ((name, value) for name, value in missing if len(str(value)) <= _LONGEST_DETAIL)
     return ", ".join(f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in short)
 
