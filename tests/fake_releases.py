@@ -1,7 +1,8 @@
 """A compiler of a few lines: as releases on a loopback index, and in a git repository.
 
 The words of a program decide: `breaks-N` fails from revision N on, `fixed-N` no longer from N on, `differs-N` fails in another
-way from N on, `hangs` opens the pipe that the next word may name and sleeps until it is killed, `stubborn` ignores SIGTERM.
+way from N on, `unreadable` is a syntax error, `hangs` opens the pipe that the next word may name and sleeps until it is killed,
+`stubborn` ignores SIGTERM.
 """
 
 from __future__ import annotations

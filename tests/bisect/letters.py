@@ -23,6 +23,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
 from triage.model.progress import Progress
 from triage.model.revision import Revision
+from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -32,7 +33,8 @@ def case_named(name: str, *expect: Expectation) -> Case:
 
 
 def release_refs(count: int) -> tuple[ToolchainRef, ...]:
-    return tuple(ToolchainRef("iree", Revision(f"1.{number}.0")) for number in range(count))
+    releases = [Release("iree-base-compiler", f"1.{number}.0", "", "3.11", None, None) for number in range(count)]
+    return tuple(ToolchainRef("iree", Revision(one.version), one) for one in releases)
 
 
 def failure(letter: str) -> Failure:

@@ -9,10 +9,11 @@ from tests.bisect.letters import case_named
 from tests.git_history.history import History
 from triage.bisect.candidates import CommitCandidates, commit_range
 from triage.bisect.pass_evidence import PassEvidence
-from triage.bisect.result import Answer, Bisection
+from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.git_history import Timeline
-from triage.report.bisection import bisect_document
+from triage.model.revision import Revision
+from triage.report.bisection import bisect_document, verdict_text
 from triage.report.formats import rendered
 from triage.toolchains.sources.project import Project
 
@@ -86,3 +87,12 @@ def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_ans
     found, _ = bisect(timeline, "P" * 17 + "F" * 23, evidence=wrong)
     assert (found.confirmed, names(timeline, found)) == (True, [17])
     assert wrong.summary in rendered("text", found, bisect_document)
+
+
+@pytest.mark.parametrize(
+    ("count", "says"), [(3, "introduced by one of 3 IREE revisions: c0, c1, c2"), (217, "217 IREE revisions between a and b")]
+)
+def test_an_answer_names_few_suspects_and_the_range_of_many(count: int, says: str) -> None:
+    suspects = tuple(Suspect(f"c{number}") for number in range(count))
+    found = Bisection("x", BisectKind.REGRESSION, Answer.SUSPECTS, Revision("a"), Revision("b"), suspects)
+    assert verdict_text(found, "IREE").endswith(says)

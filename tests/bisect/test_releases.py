@@ -105,8 +105,8 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
                 assert history[first] in old
                 assert history[last] in new
                 assert set(history[first + 1 : last]) <= {"U"}
-                assert (step.answer is Answer.CULPRIT) == (last == first + 1)
-        claimed = [step.answer for step in (path.broke, path.changed) if step] or [path.fixed.answer]
+                assert (step.status is Answer.CULPRIT) == (last == first + 1)
+        claimed = [step.status for step in (path.broke, path.changed) if step] or [path.fixed.status]
         assert (found.status is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
     assert found.confirmed
 

@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from triage.bisect.candidates import BisectRange, CommitCandidates, commit_range, release_range
 from triage.bisect.releases import follow_failure, search_from_open_ends
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
-from triage.bisect.versions import versions_between
 from triage.git_history import Repository, Timeline, UnknownCommit, main_refs
-from triage.model.errors import BadInput, Interrupted
-from triage.toolchains.registry import ToolchainRef
+from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.project import sources_of, tagged_commit
 
 
@@ -124,9 +125,7 @@ def _releases(
     """
     registry, family = request.runner.registry, request.case.compiler
     ends = [registry.resolve(text, family) if text else None for text in (before, after)]
-    # An installed nightly, named by its version, looks like a pre-release of the index.
-    is_mixed = any(ref and (ref.is_nightly or ref.path or (ref.release and ref.release.prerelease)) for ref in ends)
-    if is_mixed and ends[0] and ends[1]:
+    if ends[0] and ends[1] and not (ends[0].is_stable and ends[1].is_stable):
         versions = versions_between(registry, ends[0], ends[1])
         if versions.problem is not None:
             wrong = f"{before} .. {after}: {versions.problem}"
@@ -148,6 +147,69 @@ def _releases(
             f"Pass {other}, or no ends: they are found"
         )
     return refs, first, last
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """Two toolchains and what lies between them."""
+
+    refs: tuple[ToolchainRef, ...] = ()
+    """Both ends and what lies between them, oldest first; empty if nothing can be searched."""
+    problem: str | None = None
+    """Why it is empty."""
+    skipped: str | None = None
+    """Why nightlies are left out."""
+
+    @property
+    def contents(self) -> str:
+        """What lies between the ends: `2 releases and 5 nightlies`."""
+        inside = self.refs[1:-1]
+        nightlies = sum(ref.is_nightly for ref in inside)
+        releases = len(inside) - nightlies
+        parts = [f"{releases} release{'' if releases == 1 else 's'}"] if releases or not nightlies else []
+        parts += [f"{nightlies} nightl{'y' if nightlies == 1 else 'ies'}"] if nightlies else []
+        return " and ".join(parts)
+
+
+def versions_between(
+    registry: ToolchainRegistry, old: ToolchainRef, new: ToolchainRef, *, nightlies: bool = False
+) -> VersionRange:
+    """Return the toolchains between two others. The version of a local build is the one that it reports.
+
+    nightlies: include them between two releases, too.
+
+    Raises:
+        EnvironmentFailure: The releases cannot be listed, or a build does not run.
+    """
+    versions = []
+    for ref in (old, new):
+        if (version := _version(registry, ref)) is None:
+            return VersionRange(problem=f"{ref.revision.name} reports no version")
+        versions.append(version)
+    first, last = versions
+    if first >= last:
+        return VersionRange(problem=f"{new.revision.name} is not newer than {old.revision.name}")
+    known, skipped = list(registry.releases(new.family)), None
+    if nightlies or not (old.is_stable and new.is_stable):
+        try:
+            known += registry.nightlies(new.family)
+        except (BadInput, EnvironmentFailure) as error:
+            skipped = f"nightlies are left out: {error}"
+    inside = {version: ref for ref in known if first < (version := Version(ref.revision.name)) < last}
+    return VersionRange((old, *(inside[version] for version in sorted(inside)), new), skipped=skipped)
+
+
+def rev_text(ref: ToolchainRef) -> str:
+    """Return the REV that names a toolchain on every day: no `latest` or `previous`."""
+    return f"nightly:{ref.revision.date}" if ref.is_nightly and ref.revision.date else ref.revision.name
+
+
+def _version(registry: ToolchainRegistry, ref: ToolchainRef) -> Version | None:
+    text = ref.revision.name if ref.path is None else registry.obtain(ref).version
+    try:
+        return Version(text) if text else None
+    except InvalidVersion:
+        return None
 
 
 def _commits_between(request: BisectRequest, before: str, after: str) -> CommitCandidates:

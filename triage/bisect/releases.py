@@ -138,7 +138,7 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
     found = replace(found, probes=effort.probes, rounds=effort.rounds, cached=effort.cached)
     if first is None or second is None:
         return found
-    status = (first if first.answer is not Answer.CULPRIT else second).answer
+    status = (first if first.status is not Answer.CULPRIT else second).status
     return found.about(second, status=status, confirmed=first.confirmed and second.confirmed, broke=first, changed=second)
 
 

@@ -131,8 +131,7 @@ class Transition:
     suspects: tuple[Suspect, ...]
 
     @property
-    def answer(self) -> Answer:
-        """How precise it is."""
+    def status(self) -> Answer:
         return Answer.CULPRIT if self.confirmed and len(self.suspects) == 1 else Answer.SUSPECTS
 
 
@@ -191,7 +190,7 @@ class Bisection:
     def about(self, change: Transition, **more: Any) -> Bisection:
         """Return the answer about one of several changes."""
         own = {name: getattr(change, name) for name in ("before", "after", "suspects", "confirmed")}
-        return replace(self, **{**own, "status": change.answer, **more})
+        return replace(self, **{**own, "status": change.status, **more})
 
     def transition(self, failure: Failure | None = None) -> Transition | None:
         """Return the change between `before` and `after`, if they are known. failure: instead of the own one."""

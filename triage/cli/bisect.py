@@ -163,11 +163,18 @@ def bisect(
             else:
                 found = bisect_between(request, before, after)
     no_ends = found.status is Answer.INCONCLUSIVE and found.cause is None and found.failure is None
-    if no_ends and repo is None and (good or bad or find is BisectKind.FIX):  # name the command that finds them
+    no_ends &= repo is None and bool(good or bad or find is BisectKind.FIX)
+    if no_ends and not _always_fails(runner, chosen, found, before):  # name the command that finds them
         words = ["triage", "bisect", str(named.recipe), *(["--case", chosen.name] if chosen.matrix else [])]
         found = replace(found, command=shlex.join(words))
     write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
     return _exit_of([found])
+
+
+def _always_fails(runner: Engine, case: Case, found: Bisection, before: str | None) -> bool:
+    """Return whether there is no older release that might compile a case that fails at both ends."""
+    oldest = runner.registry.releases(case.compiler)[0].revision.name
+    return "it fails at both ends" in (found.reason or "") and before in (None, oldest)
 
 
 def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:

@@ -83,8 +83,8 @@ def why(
                     runner.progress.note(line)
                 shown.add(line)
     write_report(output, found, why_document)
-    if found.status == "inconclusive":
-        return exit_without_answer([found.cause])
+    if found.status == "inconclusive":  # a program that no release reads is the user's mistake
+        return Exit.USAGE if found.is_unreadable else exit_without_answer([found.cause])
     return Exit.FOUND if found.failure else Exit.OK
 
 

@@ -86,6 +86,11 @@ class Explanation:
         return (found.broke.before, found.broke.after) if found and found.broke else self.pair
 
     @property
+    def is_unreadable(self) -> bool:
+        """Whether no release can parse the program, so that the mistake is in there."""
+        return self.cause is Cause.INPUT and self.bisection is not None and self.bisection.cause is Cause.INPUT
+
+    @property
     def status(self) -> str:
         """Return `fails`, `fixed` (by a newer release), `passes`, `inconclusive`, or `log`."""
         if self.log is not None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from triage.bisect.metric import measuring
+from triage.bisect.plan import VersionRange, candidates_of, plan_commits, rev_text, search_versions, versions_between
+from triage.bisect.releases import search_change
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.versions import VersionRange, is_release, rev_text, versions_between
+from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.execution.engine import Engine
 from triage.execution.judge import Metric
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.toolchains.registry import ToolchainRef
-
-if TYPE_CHECKING:  # numpy is slow to import
-    from triage.bisect.search import BisectRequest, BisectSearch
 
 ToolchainPair = tuple[ToolchainRef, ToolchainRef]
 """The toolchain without the failure, and the one with it."""
@@ -48,13 +47,6 @@ class OriginFinder:
     """Why there is no list of nightlies; asking for it again may take long."""
 
     @cached_property
-    def releases(self) -> tuple[ToolchainRef, ...]:
-        try:
-            return self.runner.registry.releases(self.pair[1].family)
-        except BadInput:  # a compiler without releases
-            return ()
-
-    @cached_property
     def between(self) -> VersionRange:
         """The toolchains to search."""
         return versions_between(self.runner.registry, *self.pair)
@@ -63,9 +55,9 @@ class OriginFinder:
     def fixes(self) -> VersionRange:
         """The toolchains from the new one to the newest release."""
         new = self.pair[1]
-        if new.path is not None or not self.releases or self.releases[-1].revision.name == new.revision.name:
+        if new.path is not None:  # its family may have no releases
             return VersionRange()
-        return versions_between(self.runner.registry, new, self.releases[-1])
+        return versions_between(self.runner.registry, new, self.runner.registry.releases(new.family)[-1])
 
     def find_fix(self, case: Case) -> Bisection | None:
         """Bisect the fix of a failure after the toolchain. Returns None if the newest release has no fix."""
@@ -77,8 +69,6 @@ class OriginFinder:
 
         budget: seconds to measure each candidate for. A candidate whose interval reaches the threshold is never named.
         """
-        from triage.bisect.metric import measuring
-
         metric = f"{Metric.CPU_SECONDS}" if function is None else f"{Metric.RUN_SECONDS}:{function}"
         reason = self.between.problem
         try:
@@ -86,10 +76,10 @@ class OriginFinder:
                 with measuring(self.runner, case, self.pair, metric, budget) as judging:
                     finder = replace(self, runner=judging, compare_passes=False)
                     origin = finder.bisect(case)
-                    inside = (
-                        finder.narrow(case, origin.pair) if self.repo and origin.pair and self.can_narrow(origin.pair) else None
-                    )
-                    return (inside if isinstance(inside, CaseOrigin) and inside.pair else origin).bisection
+                    if self.repo and origin.pair and self.can_narrow(origin.pair):
+                        inside = finder.narrow(case, origin.pair)
+                        origin = inside if isinstance(inside, CaseOrigin) and inside.pair else origin
+                    return origin.bisection
         except BadInput as error:  # they do not differ any more
             reason = str(error)
         return Bisection(case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=reason)
@@ -98,8 +88,6 @@ class OriginFinder:
         """Bisect a regression of a case along releases; where an end is not a release, at once along the commits of the clone.
         Without an answer the bisection has the reason.
         """
-        from triage.bisect.plan import plan_commits
-
         if self.repo is None or self.can_narrow(self.pair):
             return self._search(case, self.between, changed)
         return _run(plan_commits(self._request(case), *map(rev_text, self.pair)), changed)
@@ -110,8 +98,6 @@ class OriginFinder:
         Raises:
             EnvironmentFailure: There is nothing else, and no source of compilers of commits can be asked.
         """
-        from triage.bisect.plan import plan_commits
-
         problems, failure = [], None
         if self.repo is not None:
             try:
@@ -133,7 +119,7 @@ class OriginFinder:
 
     def can_narrow(self, pair: ToolchainPair) -> bool:
         """Return whether both are releases: between others, everything was searched at once."""
-        return all(is_release(self.releases, ref) for ref in pair)
+        return all(ref.is_stable for ref in pair)
 
     def without_nightlies(self, pair: ToolchainPair) -> str | None:
         """Return why no nightly lies between two releases, if none does."""
@@ -147,21 +133,15 @@ class OriginFinder:
     def _search(
         self, case: Case, versions: VersionRange, changed: Failure | None, kind: BisectKind = BisectKind.REGRESSION
     ) -> CaseOrigin:
-        from triage.bisect.plan import search_versions
-
         if versions.problem is not None:
             return CaseOrigin(Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=versions.problem))
         return _run(search_versions(replace(self._request(case), kind=kind), versions.refs), changed)
 
     def _request(self, case: Case) -> BisectRequest:
-        from triage.bisect.search import BisectRequest
-
         return BisectRequest(self.runner, case, self.repo, self.project_file, attribute=self.compare_passes)
 
     def describe(self, case: Case) -> None:
         """Write `scope`, and leave out a clone whose commits cannot be searched. case: any one. Probes nothing."""
-        from triage.bisect.plan import candidates_of
-
         repo, problem = self.repo, None
         if repo is not None:
             try:
@@ -187,9 +167,6 @@ class OriginFinder:
 
 
 def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:
-    from triage.bisect.releases import search_change
-    from triage.bisect.search import run_search
-
     bisection = search_change(search, changed) if changed else run_search(search)
     refs = {candidate.revision.name: candidate.ref for candidate in search.range.candidates}
     around = (bisection.after, bisection.before) if bisection.undone else (bisection.before, bisection.after)

@@ -139,6 +139,8 @@ def why_document(found: Explanation) -> Document:
 def headline(found: Explanation) -> str:
     """Return in one line whether the case fails."""
     name = found.toolchain.name if found.toolchain else "?"
+    if found.is_unreadable:
+        return "the program is wrong: no release can read it"
     if found.flaky:
         return f"fails only sometimes on {name}"
     if found.passes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -77,9 +77,9 @@ def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
 
 def verdict_text(bisection: Bisection, title: str) -> str:
     """Return which revision brought the failure and which fixed it. title: the name of the compiler."""
-    verb = f"{'introduced' if bisection.kind is BisectKind.REGRESSION else 'fixed'} by {title}".rstrip()
     if bisection.status is Answer.INCONCLUSIVE:
         return "inconclusive"
+    verb = f"{'introduced' if bisection.kind is BisectKind.REGRESSION else 'fixed'} by"
     if bisection.undone:
         verb = f"the new revision lacks the {bisection.kind}:"
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
@@ -87,25 +87,23 @@ def verdict_text(bisection: Bisection, title: str) -> str:
         since = "failed in its last form since" if fixed else "fails as today since"
         steps = (("broke with", broke), (since, changed))
         verdict = "; ".join(f"{verb} {_shown(step, full=False)} ({headline_text(step.failure, 70)})" for verb, step in steps)
-    elif bisection.status is Answer.CULPRIT:
-        verdict = f"{verb} {revision_text(bisection.after)}"
     else:
-        verdict = f"{verb} {_one_of(bisection.suspects)}"
+        verdict = f"{verb} {_shown(bisection, title)}"
     if fixed and bisection.kind is BisectKind.REGRESSION:
         verdict += f"; fixed by {_shown(fixed)}"
     return verdict
 
 
-def _shown(step: Transition, *, full: bool = True) -> str:
-    if step.answer is Answer.CULPRIT:
-        return revision_text(step.after) if full else step.after.name
-    return _one_of(step.suspects)
-
-
-def _one_of(suspects: Sequence[Suspect]) -> str:
-    if len(suspects) == 1:
-        return f"{suspects[0].name} (not confirmed)"
-    return f"one of {plural(len(suspects), 'revision')}: {names_text([one.name for one in suspects], _NAMES_SHOWN)}"
+def _shown(found: Bisection | Transition, title: str = "", *, full: bool = True) -> str:
+    """Return the culprit or the suspects, or the range if there are too many to name. title: the name of the compiler."""
+    names, many = [suspect.name for suspect in found.suspects], f"{title} revision".lstrip()
+    if found.status is Answer.CULPRIT:
+        return f"{title} {revision_text(found.after) if full else names[0]}".lstrip()
+    if len(names) == 1:
+        return f"{title} {names[0]} (not confirmed)".lstrip()
+    if len(names) <= _NAMES_SHOWN or not found.before or not found.after:
+        return f"one of {plural(len(names), many)}: {', '.join(names)}"
+    return f"one of {plural(len(names), many)} between {found.before.name} and {found.after.name}"
 
 
 def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, Inline]]:

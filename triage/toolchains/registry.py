@@ -83,6 +83,11 @@ class ToolchainRef:
         return self.release is not None and not self.release.nightly
 
     @property
+    def is_stable(self) -> bool:
+        """Whether it is a release that is not a pre-release."""
+        return self.release is not None and self.release.is_stable
+
+    @property
     def is_nightly(self) -> bool:
         return self.release is not None and self.release.nightly
 
