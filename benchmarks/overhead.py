@@ -101,8 +101,8 @@ def site(cases: int, nights: int) -> bool:
         started = time.process_time()
         made = Site(store, Path(scratch, "public")).write()
         seconds = time.process_time() - started
-    print(f"site of {cases} cases and {nights} nights: {seconds:.1f} s of CPU time, {made.bytes / 1e6:.1f} MB")
-    return seconds <= SITE_SECONDS and made.bytes <= SITE_MEGABYTES * 1e6
+    print(f"site of {cases} cases and {nights} nights: {seconds:.1f} s of CPU time, {made['bytes'] / 1e6:.1f} MB")
+    return seconds <= SITE_SECONDS and made["bytes"] <= SITE_MEGABYTES * 1e6
 
 
 def ratios(cases: int = 40, megabytes: int = 100) -> Iterator[Ratio]:

@@ -8,7 +8,7 @@ from tests.bisect.branched import Compilers, EverySource
 from tests.bisect.letters import case_named
 from tests.git_history.history import History
 from triage.bisect.candidates import CommitCandidates, commit_range
-from triage.bisect.pass_evidence import PassEvidence
+from triage.bisect.prior import PassEvidence
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.git_history import Timeline

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import FLOOR, Clues, commit_prior, explain
+from triage.bisect.prior import FLOOR, Clues, PassEvidence, commit_prior, explain
 from triage.bisect.suspects import same_changes
 from triage.model.revision import Commit
 
@@ -51,7 +51,7 @@ def test_the_pass_after_which_compilers_differ_outweighs_passes_that_ran_with_on
         commit("Use buffer fat pointers where possible", f"{folder}/Codegen/LLVMGPU/Passes.cpp"),
         commit("Tune it", GPU),
     ]
-    clues = Clues(passes=("CollapseDimensionsPass",), files=(collapse,), pipeline=frozenset({commits[1].sha}))
+    clues = Clues(place=PassEvidence(("CollapseDimensionsPass",), (collapse,), pipeline=(commits[1].sha,)))
     first, one_sided, other = commit_prior(commits, clues, "iree")
     assert first > one_sided > other
     assert "changes the pass that the failure or the IR points to" in explain(commits, clues, "iree")[0]
@@ -82,6 +82,6 @@ def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
 def test_any_history_gets_a_prior_with_its_floor(subjects: list[tuple[str, str]], text: str) -> None:
     commits = [commit(subject, path) for subject, path in subjects]
     for project in (None, "iree", "triton", "llvm", "no such project"):
-        prior = commit_prior(commits, Clues(text, "rocm", text, (text,), noticed=True), project)
+        prior = commit_prior(commits, Clues(text, "rocm", text, PassEvidence((text,)), noticed=True), project)
         assert prior.sum() == pytest.approx(1)
         assert (prior >= FLOOR / len(commits) - 1e-12).all()

@@ -16,7 +16,7 @@ from triage.cli.app import app
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
 from triage.nightly.result import Night
-from triage.nightly.shards import ShardResult, merge, shard
+from triage.nightly.shards import merge, shard
 from triage.nightly.store import read_night
 from triage.report.formats import rendered
 from triage.report.night import night_screen
@@ -29,13 +29,13 @@ def whole() -> Night:
     return night_of(HISTORIES, old=0, new=1)
 
 
-def shards(count: int = 3) -> list[ShardResult]:
+def shards(count: int = 3) -> list[tuple[Path, Night]]:
     """Return what the shards of a nightly report, the last one first."""
     results = []
     for number in range(count, 0, -1):
         names = [case.name for case in shard(CASES, f"{number}/{count}")]
         night = night_of({name: HISTORIES[name] for name in names}, old=0, new=1)
-        results.append(ShardResult(Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}")))
+        results.append((Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}")))
     return results
 
 
@@ -49,10 +49,8 @@ def test_merged_shards_are_the_night_of_one_machine() -> None:
     assert (merged.compiles, merged.shard, merged.stopped) == (21, None, None)
 
 
-def change(number: int, alter: Callable[[Night], Night]) -> list[ShardResult]:
-    return [
-        replace(result, night=alter(result.night)) if result.folder.name == f"shard-{number}" else result for result in shards()
-    ]
+def change(number: int, alter: Callable[[Night], Night]) -> list[tuple[Path, Night]]:
+    return [(folder, alter(night) if folder.name == f"shard-{number}" else night) for folder, night in shards()]
 
 
 @pytest.mark.parametrize(
@@ -70,14 +68,14 @@ def change(number: int, alter: Callable[[Night], Night]) -> list[ShardResult]:
         (change(2, lambda night: replace(night, total=9)), "2 cases are in no shard"),
     ],
 )
-def test_what_does_not_belong_together_is_refused(results: list[ShardResult], words: str) -> None:
+def test_what_does_not_belong_together_is_refused(results: list[tuple[Path, Night]], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         merge(results)
 
 
 def test_a_failure_that_came_elsewhere_is_a_cluster_of_its_own() -> None:
     parts = [night_of({name: letters}, old=0, new=2) for name, letters in {"a": "PFF", "b": "PPF", "c": "PFF"}.items()]
-    merged = merge([ShardResult(Path(str(number)), replace(part, shard=f"{number}/3")) for number, part in enumerate(parts, 1)])
+    merged = merge([(Path(str(number)), replace(part, shard=f"{number}/3")) for number, part in enumerate(parts, 1)])
     assert [(cluster.id[12:], cluster.cases) for cluster in merged.clusters] == [("", ["a", "c"]), (".2", ["b"])]
 
 
@@ -85,17 +83,16 @@ def test_a_failure_that_came_elsewhere_is_a_cluster_of_its_own() -> None:
 def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Folders of three shards, as a job downloads them: not where they were written."""
     monkeypatch.chdir(tmp_path)
-    for result in shards():
-        night = result.night
+    for folder, night in shards():
         name = night.cases[0].case
-        (result.folder / "reproducers" / name).mkdir(parents=True)
-        (result.folder / "reproducers" / name / "README.md").write_text(name)
+        (folder / "reproducers" / name).mkdir(parents=True)
+        (folder / "reproducers" / name / "README.md").write_text(name)
         clusters = [replace(each, reproducer=f"reproducers/{each.cases[0]}") for each in night.clusters]
-        reports = {"json": f"{result.folder}/nightly.json"}
+        reports = {"json": f"{folder}/nightly.json"}
         text = rendered("json", replace(night, clusters=clusters, reports=reports), night_screen)
-        (result.folder / "nightly.json").write_text(text)
-        (result.folder / "nightly.md").touch()
-        result.folder.rename(tmp_path / f"downloaded-{result.folder.name}")
+        (folder / "nightly.json").write_text(text)
+        (folder / "nightly.md").touch()
+        folder.rename(tmp_path / f"downloaded-{folder.name}")
     return sorted(tmp_path.glob("downloaded-*"))
 
 

@@ -9,8 +9,7 @@ from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
 from triage.model.case import Case
 from triage.model.outcome import Failure
-from triage.remedy.candidates import Situation, first_tier, second_tier
-from triage.remedy.change import CaseChange
+from triage.remedy.candidates import CaseChange, Situation, first_tier, second_tier
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 

@@ -12,7 +12,7 @@ from triage.classify.rules import RemedyCandidate
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Revision
-from triage.remedy.change import CaseChange
+from triage.remedy.candidates import CaseChange
 from triage.remedy.result import Remedies, check_of
 from triage.remedy.search import Trials
 from triage.remedy.workflow import RemedyRequest, find_remedies

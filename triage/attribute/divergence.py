@@ -47,15 +47,9 @@ def attribute(
 ) -> Attribution:
     """Find where two compilers diverge over a case.
 
-    Args:
-        runner: Compiles the case.
-        case: The case that fails or changes.
-        good: The compiler that is right.
-        bad: The compiler that is wrong.
-        repository: A clone of the compiler, to find the source of the pass in.
-        excerpts: Compile again to print the IR after the pass.
-        patience: Seconds for each compile that prints IR, if less than the case's own limit.
-        kernel: The executable whose functions are followed (default: the one that the failure names).
+    repository: a clone of the compiler, to find the source of the pass in; excerpts: compile again to print the IR after the
+    pass; patience: seconds for each compile that prints IR, if less than the case's own limit; kernel: the executable whose
+    functions are followed (default: the one that the failure names).
 
     Raises:
         BadInput: The family's IR cannot be printed.
@@ -92,7 +86,6 @@ def attribute(
 
 
 def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
-    """Return the answer if there is nothing to compare."""
     answer = Attribution(good.case.name, good.revision, bad.revision, ComparisonResult.INCONCLUSIVE)
     for probe in (good, bad):
         if isinstance(probe.outcome, Untestable):
@@ -109,8 +102,6 @@ def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
 
 @dataclass
 class _Comparison:
-    """The compiles of one comparison and their cost."""
-
     runner: Engine
     task: ProgressTask
     case: Case
@@ -125,7 +116,6 @@ class _Comparison:
     _lock: threading.Lock = field(default_factory=threading.Lock)  # guards the two counts: both compilers run at the same time
 
     def run(self, *, excerpts: bool) -> Attribution:
-        """Trace both compilers, then compare."""
         traces, found = self._followed(self.ir.words)
         compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
         if found.persistent is None and compiles:
@@ -168,7 +158,6 @@ class _Comparison:
         return outcome.failure if isinstance(outcome, Failed) else None
 
     def _followed(self, words: Vocabulary) -> tuple[TracePair, Divergence]:
-        """Trace both compilers, and find where they diverge in these words."""
         (good, good_run), (bad, bad_run) = self._both(partial(self._trace, words=words))
         early = tuple(
             trace.failed is not None or run.ending is not Ending.EXITED for trace, run in ((good, good_run), (bad, bad_run))
@@ -283,7 +272,6 @@ def _shared_bytes(trace: Trace, function: str | None) -> int | None:
 
 
 def _operations(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
-    """Return the operations that do not occur equally often, by name."""
     here, there = good.operations, bad.operations
     names = (name for name in sorted({*here, *there}) if here.get(name, 0) != there.get(name, 0))
     return tuple(Difference(name, str(here.get(name, 0)), str(there.get(name, 0))) for name in names)

@@ -309,12 +309,7 @@ def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int,
     """Choose up to `jobs` candidates to probe at once, oldest first; none if no probe can help any more.
 
     A probe cuts the suspects in two. The best cuts give most information for the seconds that they cost. Candidates that were
-    skipped are not chosen again.
-
-    Args:
-        belief: The suspects and their probabilities.
-        seconds: Shape (N,), the cost of a probe.
-        jobs: Probes that run at the same time.
+    skipped are not chosen again. seconds: shape (N,), the cost of a probe.
     """
     is_open = np.ones(belief.size, dtype=np.bool_)
     is_open[[0, belief.size - 1, *belief.shut]] = False

@@ -157,7 +157,6 @@ class CommitCandidates(BisectRange):
         return None
 
     def _place(self, index: int) -> str | None:
-        """Return how the change of a candidate stands to the branches of the ends."""
         text = place_of(self.commits[index].sha, self.branches)
         if not self.candidates[index].is_undone:
             return text

@@ -14,7 +14,7 @@ from packaging.version import Version
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
+from triage.model.outcome import Failed, Failure, Outcome, Probe
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
@@ -74,18 +74,18 @@ class History:
     @property
     def changes(self) -> tuple[StatusChange, ...]:
         """Neighbours among the probed releases whose statuses differ: passed, failed or untestable."""
-        statuses = ((one.revision, plain_status(one.outcome)) for one in self.probes)
+        statuses = ((one.revision, one.outcome.plain_status) for one in self.probes)
         return tuple(StatusChange(before, after, a, b) for (before, a), (after, b) in pairwise(statuses) if a != b)
 
     @property
     def statuses(self) -> Mapping[str, str]:
         """The status on each release that was probed."""
-        return {probe.revision.name: plain_status(probe.outcome) for probe in self.probes}
+        return {probe.revision.name: probe.outcome.plain_status for probe in self.probes}
 
     @property
     def failures(self) -> Mapping[str, Failure | None]:
         """The failure on each release that does not pass."""
-        return {probe.revision.name: probe.outcome.failure for probe in self.probes if plain_status(probe.outcome) != "passed"}
+        return {probe.revision.name: probe.outcome.failure for probe in self.probes if probe.outcome.plain_status != "passed"}
 
     @property
     def reasons(self) -> Mapping[str, str]:
@@ -110,14 +110,9 @@ class Histories:
     cases: Sequence[History]
 
 
-def plain_status(outcome: Outcome) -> str:
-    """Return `passed`, `failed` or `untestable`, whatever the recipe expects."""
-    return {Compiled: "passed", Failed: "failed", Untestable: "untestable"}[type(outcome)]
-
-
 def state_of(outcome: Outcome, tell: Callable[[Failure], str] = lambda one: one.failure_class) -> tuple[str, str]:
     """Return the status, and what tells failures apart."""
-    return plain_status(outcome), tell(outcome.failure) if isinstance(outcome, Failed) else ""
+    return outcome.plain_status, tell(outcome.failure) if isinstance(outcome, Failed) else ""
 
 
 def histories(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from triage.attribute.divergence import attribute
 from triage.attribute.result import Attribution, ComparisonResult
-from triage.bisect.prior import Clues
+from triage.bisect.prior import PassEvidence
 from triage.execution.engine import Engine
 from triage.git_history import Repository
 from triage.git_history.repository import GitRefused
@@ -17,22 +16,6 @@ from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.toolchains.registry import ToolchainRef
 
 _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
-
-
-@dataclass(frozen=True, slots=True)
-class PassEvidence:
-    """Passes, source files and commits that a difference between two compilers points at."""
-
-    passes: tuple[str, ...] = ()
-    """The class names of the passes after which the compilers first differ."""
-    files: tuple[str, ...] = ()
-    """Paths relative to the repository."""
-    summary: str = ""
-    pipeline: tuple[str, ...] = ()
-    """Commits that add to a pipeline, or remove from it, a pass that ran with one compiler only."""
-
-    def added_to(self, clues: Clues) -> Clues:
-        return replace(clues, passes=self.passes, files=self.files, pipeline=frozenset(self.pipeline))
 
 
 def pass_evidence(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from triage.bisect.candidates import BisectRange, CommitCandidates, commit_range, release_range
 from triage.bisect.releases import follow_failure, search_from_open_ends
@@ -17,6 +17,7 @@ from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.git_history import Repository, Timeline, UnknownCommit, main_refs
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
+from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.project import sources_of, tagged_commit
 
@@ -183,7 +184,7 @@ def versions_between(
     """
     versions = []
     for ref in (old, new):
-        if (version := _version(registry, ref)) is None:
+        if (version := parse_version(ref.revision.name if ref.path is None else registry.obtain(ref).version)) is None:
             return VersionRange(problem=f"{ref.revision.name} reports no version")
         versions.append(version)
     first, last = versions
@@ -202,14 +203,6 @@ def versions_between(
 def rev_text(ref: ToolchainRef) -> str:
     """Return the REV that names a toolchain on every day: no `latest` or `previous`."""
     return f"nightly:{ref.revision.date}" if ref.is_nightly and ref.revision.date else ref.revision.name
-
-
-def _version(registry: ToolchainRegistry, ref: ToolchainRef) -> Version | None:
-    text = ref.revision.name if ref.path is None else registry.obtain(ref).version
-    try:
-        return Version(text) if text else None
-    except InvalidVersion:
-        return None
 
 
 def _commits_between(request: BisectRequest, before: str, after: str) -> CommitCandidates:

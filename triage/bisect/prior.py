@@ -33,6 +33,19 @@ _NUMBER = re.compile(r"\(#(\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
+class PassEvidence:
+    """Passes, source files and commits that a difference between two compilers points at."""
+
+    passes: tuple[str, ...] = ()
+    """The class names of the passes after which the compilers first differ."""
+    files: tuple[str, ...] = ()
+    """Paths relative to the repository."""
+    summary: str = ""
+    pipeline: tuple[str, ...] = ()
+    """Commits that add to a pipeline, or remove from it, a pass that ran with one compiler only."""
+
+
+@dataclass(frozen=True, slots=True)
 class Clues:
     """What is known about a failure before its commit is searched; everything may be missing."""
 
@@ -42,25 +55,22 @@ class Clues:
     """The one of the case."""
     failing_pass: str | None = None
     """Its class name or argument."""
-    passes: tuple[str, ...] = ()
-    """The passes after which a good and a bad compiler first differ."""
-    files: tuple[str, ...] = ()
-    """Their source files, relative to the repository."""
-    pipeline: frozenset[str] = frozenset()
-    """Commits that add to a pipeline, or remove from it, a pass that ran with one of the compilers only."""
+    place: PassEvidence = PassEvidence()
+    """Where a good and a bad compiler first differ."""
     noticed: bool = False
     """The bad end is a commit or a nightly, where somebody noticed the failure: late commits are likelier than early ones."""
     compiled: bool = False
     """The failure is one of the compiled program, so that the runtime may have caused it."""
 
     @classmethod
-    def of(cls, failure: Failure | None, backend: str | None, *, noticed: bool) -> Clues:
+    def of(cls, failure: Failure | None, backend: str | None, evidence: PassEvidence | None, *, noticed: bool) -> Clues:
         """Return the clues of a failure, if it is known."""
+        place = evidence or PassEvidence()
         if failure is None:
-            return cls(backend=backend, noticed=noticed)
+            return cls(backend=backend, place=place, noticed=noticed)
         text = " ".join((failure.headline, *map(str, failure.details.values())))
         compiled = failure.stage not in (Stage.IMPORT, Stage.COMPILE)
-        return cls(text, backend, failure.failing_pass, noticed=noticed, compiled=compiled)
+        return cls(text, backend, failure.failing_pass, place, noticed=noticed, compiled=compiled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +132,8 @@ def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | Non
     kinds = [{kind_of(path) for path in commit.files} for commit in commits]
     sources = [[path.lower() for path in commit.files if kind_of(path) == "compiler"] for commit in commits]
     subjects = [commit.subject.lower() for commit in commits]
-    named = {letters(name) for name in (clues.failing_pass, *clues.passes) if name}
-    own = {path.lower() for path in clues.files}
+    named = {letters(name) for name in (clues.failing_pass, *clues.place.passes) if name}
+    own = {path.lower() for path in clues.place.files}
     topics_of = [_topics_of(commit, kind_of, table.synonyms) for commit in commits]
     relevant = {"compiler", "runtime"} if clues.compiled else {"compiler"}
     count = len(commits)
@@ -134,8 +144,8 @@ def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | Non
         "overlap": _shared_bits(topics_of, topics(f"{clues.text} {clues.failing_pass or ''}", table.synonyms)),
         "recent": [math.log2(count / (count - index)) if clues.noticed else 0.0 for index in range(count)],
         "named": [len(paths) <= _MANY_FILES and any(p in own or letters(p) in named for p in paths) for paths in sources],
-        "pass-words": _shared_bits(topics_of, topics(" ".join(clues.passes), table.synonyms)),
-        "pipeline": [commit.sha in clues.pipeline for commit in commits],
+        "pass-words": _shared_bits(topics_of, topics(" ".join(clues.place.passes), table.synonyms)),
+        "pipeline": [commit.sha in clues.place.pipeline for commit in commits],
     }
     for feature in features():
         if feature.words:
@@ -146,7 +156,6 @@ def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | Non
 def _topics_of(
     commit: Commit, kind_of: Callable[[str], str], synonyms: Mapping[str, str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the topics of a commit's subject, and those of the names of its files."""
     few = commit.files if len(commit.files) <= _MANY_FILES else ()
     stems = (path.rsplit("/", 1)[-1].split(".")[0] for path in few if kind_of(path) != "other")
     return topics(_NUMBER.sub("", commit.subject), synonyms), topics(" ".join(stems), synonyms)

@@ -35,11 +35,6 @@ class BisectKind(StrEnum):
         """The side with the failure."""
         return Side.NEW if self is BisectKind.REGRESSION else Side.OLD
 
-    @property
-    def opposite(self) -> BisectKind:
-        """The kind of the same change backwards."""
-        return BisectKind.FIX if self is BisectKind.REGRESSION else BisectKind.REGRESSION
-
     def side(self, verdict: Verdict) -> Side | None:
         """Return the side that a verdict belongs to, unless it is skip."""
         if verdict is Verdict.SKIP:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from triage.bisect.belief import Belief, next_probes, next_round
 from triage.bisect.candidates import BisectRange, CommitCandidates
-from triage.bisect.pass_evidence import PassEvidence, pass_evidence
-from triage.bisect.prior import Clues
+from triage.bisect.pass_evidence import pass_evidence
+from triage.bisect.prior import Clues, PassEvidence
 from triage.bisect.result import (
     CONFIDENCE,
     Answer,
@@ -144,8 +144,7 @@ class BisectSearch:
         """What the failure, the case and the passes say about the culprit."""
         assert self.failure is not None
         noticed = self.request.kind is BisectKind.REGRESSION and not self.range.candidates[-1].ref.is_release
-        clues = Clues.of(self.failure, self.request.case.target.backend, noticed=noticed)
-        return self.evidence.added_to(clues) if self.evidence else clues
+        return Clues.of(self.failure, self.request.case.target.backend, self.evidence, noticed=noticed)
 
     def name(self, index: int) -> str:
         return self.range.candidates[index].revision.name
@@ -198,7 +197,7 @@ class BisectSearch:
     def is_end(self, index: int, side: Side) -> bool:
         """Return whether the last outcome of a candidate fits an end; set `reason` and `cause` if it does not."""
         name, outcome, failing = self.name(index), self.outcome(index), self.request.kind.failing
-        self.reason, self.cause = None, outcome.cause if isinstance(outcome, Untestable) else None
+        self.reason, self.cause = None, outcome.cause
         match outcome:
             case Untestable(reason=reason):
                 self.reason = f"{name} cannot be tested: {reason}"
@@ -397,7 +396,8 @@ def answer(search: BisectSearch) -> Bisection:
     kind, before, after = request.kind, search.range.candidates[low].revision, search.range.candidates[high].revision
     undone = all(search.range.candidates[index].is_undone for index in indices)
     if undone:  # what the new end lacks: it changed the state the other way round
-        kind, before, after = kind.opposite, after, before
+        kind = BisectKind.FIX if kind is BisectKind.REGRESSION else BisectKind.REGRESSION
+        before, after = after, before
     confirmed = belief.is_confirmed(request.confidence)
     return replace(
         inconclusive,

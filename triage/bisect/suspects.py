@@ -44,10 +44,9 @@ def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure |
     commits = (*undone, *timeline.with_files(span))
 
     backend, noticed, evidence = request.case.target.backend, failure is not None and not new.is_release, None
-    clues = Clues.of(failure, backend, noticed=noticed)
     if request.attribute and old.ref and new.ref and registry.is_installed(old.ref) and registry.is_installed(new.ref):
         evidence = pass_evidence(request.runner, request.case, old.ref, new.ref, request.repository)
-        clues = evidence.added_to(clues) if evidence else clues
+    clues = Clues.of(failure, backend, evidence, noticed=noticed)
     chances, reasons = commit_prior(commits, clues, project.name), explain(commits, clues, project.name)
     groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))
     links = links_of(request.repository.remote) or links_of(project.repository)

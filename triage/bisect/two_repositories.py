@@ -19,7 +19,6 @@ from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from triage.bisect.candidates import BisectRange, Candidate, commit_change
-from triage.bisect.history import plain_status
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
 from triage.bisect.result import Answer, Bisection, Combination, Side
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
@@ -217,7 +216,7 @@ def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after:
 
 def _combination(compiler: Revision, sha: str, outcome: Outcome) -> Combination:
     model = Revision(sha[:_SHORT_SHA], sha)
-    return Combination(compiler, model, plain_status(outcome), outcome.failure, outcome.reason)
+    return Combination(compiler, model, outcome.plain_status, outcome.failure, outcome.reason)
 
 
 def _changed(search: BisectSearch) -> ChangedSide | None:
@@ -231,7 +230,7 @@ def _changed(search: BisectSearch) -> ChangedSide | None:
         sides = {search.side(outcome) for outcome in candidate.outcomes}
         if len(sides) > 1 or None in sides:
             search.reason = f"{candidate.revision.name} {_undecided(candidate.outcomes[-1])}"
-            search.cause = getattr(candidate.outcomes[-1], "cause", None)
+            search.cause = candidate.outcomes[-1].cause
             return None
         is_new.append(sides == {Side.NEW})
     return _CHANGED[is_new[0], is_new[1]]

@@ -57,65 +57,56 @@ if TYPE_CHECKING:  # the search needs numpy, which is slow to import
 
 T = TypeVar("T")
 
-# What to bisect
-FindOption = Annotated[BisectKind, option("Find the change that brought the failure, or the one that fixed it.", metavar=None)]
-MatchOption = Annotated[
-    FailureMatch, option("Compare failures by this; revisions with another failure are skipped.", metavar=None)
-]
-MetricOption = Annotated[
-    str | None,
-    option(
-        "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, artifact_bytes, run_seconds, or any that "
-        "`triage run` reports for the recipe; --good and --bad say which values are good. FUNCTION: the one to run.",
-        metavar="NAME[:FUNCTION]",
-    ),
-]
-ThresholdOption = Annotated[
-    float | None,
-    option("Number beyond which a revision is bad; for run_seconds a ratio to the good end (default: in between).", least=0.0),
-]
-# Where to search
-GoodOption = Annotated[str | None, option("Known-good revision, which compiles (default: found automatically).")]
-BadOption = Annotated[
-    str | None,
-    option("Known-bad revision, which fails (default: the newest; with --find fix, found automatically)."),
-]
-ModelOption = Annotated[
-    str | None,
-    option(
-        "Clone that holds RECIPE, and two commits of it: find out whether the compiler or the model changed.",
-        metavar="DIR@GOOD..BAD",
-    ),
-]
-BuildOption = Annotated[bool, flag("Build commits from source where nothing else has their compiler (hours).", "--build")]
-# How sure, and how
-ConfidenceOption = Annotated[float, option("Stop when the culprit's posterior probability reaches this.", least=0.5, most=1.0)]
-InteractiveOption = Annotated[
-    bool, flag("Show the suspects and propose each revision to test; you decide.", "--interactive", "-i")
-]
-ResumeOption = Annotated[
-    bool, flag("Continue an interrupted interactive bisect; cached results are used in any case.", "--resume")
-]
-
 
 @command
 def bisect(
     named: OneCase,
     compiling: Compiling,
-    find: FindOption = BisectKind.REGRESSION,
-    match: MatchOption = FailureMatch.SIGNATURE,
-    metric: MetricOption = None,
-    threshold: ThresholdOption = None,
-    good: GoodOption = None,
-    bad: BadOption = None,
+    find: Annotated[
+        BisectKind, option("Find the change that brought the failure, or the one that fixed it.", metavar=None)
+    ] = BisectKind.REGRESSION,
+    match: Annotated[
+        FailureMatch, option("Compare failures by this; revisions with another failure are skipped.", metavar=None)
+    ] = FailureMatch.SIGNATURE,
+    metric: Annotated[
+        str | None,
+        option(
+            "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, artifact_bytes, run_seconds, or any that "
+            "`triage run` reports for the recipe; --good and --bad say which values are good. FUNCTION: the one to run.",
+            metavar="NAME[:FUNCTION]",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        option(
+            "Number beyond which a revision is bad; for run_seconds a ratio to the good end (default: in between).", least=0.0
+        ),
+    ] = None,
+    good: Annotated[str | None, option("Known-good revision, which compiles (default: found automatically).")] = None,
+    bad: Annotated[
+        str | None,
+        option("Known-bad revision, which fails (default: the newest; with --find fix, found automatically)."),
+    ] = None,
     repo: RepoOption = None,
-    model: ModelOption = None,
+    model: Annotated[
+        str | None,
+        option(
+            "Clone that holds RECIPE, and two commits of it: find out whether the compiler or the model changed.",
+            metavar="DIR@GOOD..BAD",
+        ),
+    ] = None,
     project: ProjectOption = None,
-    build: BuildOption = False,
-    confidence: ConfidenceOption = CONFIDENCE,
+    build: Annotated[bool, flag("Build commits from source where nothing else has their compiler (hours).", "--build")] = False,
+    confidence: Annotated[
+        float, option("Stop when the culprit's posterior probability reaches this.", least=0.5, most=1.0)
+    ] = CONFIDENCE,
     trust: TrustOption = False,
-    interactive: InteractiveOption = False,
-    resume: ResumeOption = False,
+    interactive: Annotated[
+        bool, flag("Show the suspects and propose each revision to test; you decide.", "--interactive", "-i")
+    ] = False,
+    resume: Annotated[
+        bool, flag("Continue an interrupted interactive bisect; cached results are used in any case.", "--resume")
+    ] = False,
     dry_run: ForecastOption = False,
     output: FormatOption = "text",
 ) -> Exit:
@@ -183,7 +174,6 @@ def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
 
 
 def _asked(cost: str) -> bool:
-    """Ask on a terminal whether to start a search over commits."""
     return not (sys.stdin.isatty() and sys.stderr.isatty()) or typer.confirm(f"{cost}. Go on?", default=True, err=True)
 
 

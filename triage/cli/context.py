@@ -37,13 +37,7 @@ def open_runner(
 ) -> Iterator[Engine]:
     """Open an engine that draws its progress, and compiles on the cluster that --executor or TRIAGE_EXECUTOR names.
 
-    Args:
-        app: The options of the program.
-        cases: Those to compile; their recipes may describe further compiler families.
-        jobs: Compiles at once.
-        executor: The value of --executor.
-        fresh: Ignore all results that are cached now.
-        trust: Count results of other machines as own ones.
+    The recipes of the cases may describe further compiler families. trust: count results of other machines as own ones.
     """
     shared = os.environ.get("TRIAGE_EVIDENCE")
     with (

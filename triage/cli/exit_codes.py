@@ -20,7 +20,7 @@ import typer
 
 from triage.cli.screen import AppContext, print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
-from triage.model.outcome import Cause, Probe, Status, Untestable
+from triage.model.outcome import Cause, Probe, Status
 from triage.report.printable import printed_streams
 
 
@@ -69,7 +69,6 @@ def command(function: Callable[..., Exit]) -> Callable[..., None]:
 
 
 def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    """Yield the options that a parameter stands for."""
     kind: type[Any] = parameter.annotation
     if is_dataclass(kind):
         hints = get_type_hints(kind, include_extras=True)
@@ -148,8 +147,7 @@ def exit_for_probes(probes: Iterable[Probe]) -> Exit:
     """Return the exit code for probes, see `exit_for_results`."""
     from triage.execution.judge import status_of
 
-    results = ((probe.outcome, status_of(probe)) for probe in probes)
-    return exit_for_results((status, outcome.cause if isinstance(outcome, Untestable) else None) for outcome, status in results)
+    return exit_for_results((status_of(probe), probe.outcome.cause) for probe in probes)
 
 
 def exit_for_results(results: Iterable[tuple[str, Cause | None]]) -> Exit:

@@ -21,7 +21,7 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Verdict
 from triage.report.elements import duration_text, plural
 from triage.report.terminal import console_for
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import save_file
 
 _SHOWN = 6  # suspects in the table
 _BAR = 16  # columns
@@ -180,8 +180,7 @@ class Session:
         """Replace the verdicts, and start the belief anew from them and all outcomes."""
         self.entries, search = entries, self.search
         if save:
-            with disk_errors("write the journal of the bisect"):
-                write_whole(self.journal, _ENTRIES.dump_json(entries))
+            save_file(self.journal, _ENTRIES.dump_json(entries), "write the journal of the bisect")
         assert search.failure is not None
         search.weigh(search.failure)
         for entry in entries:

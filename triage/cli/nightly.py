@@ -37,7 +37,7 @@ from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
-from triage.nightly.shards import ShardResult, copy_files, merge, shard
+from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
@@ -161,10 +161,10 @@ def nightly_merge(
 
     - `triage nightly merge shards/* --out out --github`
     """
-    shards = [ShardResult(folder if folder.is_dir() else folder.parent, read_night(folder)) for folder in folders]
+    shards = [(folder if folder.is_dir() else folder.parent, read_night(folder)) for folder in folders]
     night = merge(shards, allow_missing=allow_missing)
     if out:
-        copy_files(shards, out)
+        copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)
     _publish(night, out, output, github=github)
     return exit_of(night)

@@ -147,11 +147,13 @@ def site(
 
     The pages need no server: open `index.html`, or publish the folder, for example with GitHub Pages.
     """
-    from triage.report.site import Site, site_document  # templates and arrays are slow to import
+    from triage.report.site import Site  # templates and arrays are slow to import
 
     with closing(ResultCache(open_home() / "evidence.db", print_stderr)) as results:
         written = Site(open_nights(), out, results).write()
-    write_report(output, written, site_document)
+    counts = ", ".join(plural(written[f"{noun}s"], noun) for noun in ("night", "case", "failure"))
+    size = f"{plural(written['files'], 'file')}, {written['bytes'] / 1e6:.1f} MB"
+    write_answer(output, written, [Paragraph(f"{counts}; {size}"), Paragraph(written["index"])], "Site")
     return Exit.OK
 
 

@@ -92,12 +92,7 @@ def recipe_for(
 ) -> Path:
     """Write a recipe for what stands in the place of one, into `save` or the home, and return its path.
 
-    Args:
-        app: The options of the program.
-        word: A program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a command line in one word.
-        backend: What to compile a program for.
-        chip: Its target chip.
-        save: Where to keep the recipe.
+    word: a program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a command line in one word.
     """
     file, kernel = split_kernel(word)
     command = shlex.split(word) if " " in word and not os.path.exists(word) else []  # noqa: PTH110 - too long for a path

@@ -43,7 +43,7 @@ from triage.report.document import Code, Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.tables import update_document
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import disk_errors, save_file
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 _FAILS, _PASSES, _REGRESSED = "affinity-symbol-undeclared.yaml", "row-sum.yaml", "cuda-matmul-f32.yaml"
@@ -207,7 +207,6 @@ def new(
 
 
 def _remarks(path: Path, start: RecipeStart, tried: Sequence[TrialResult], reported: Sequence[str]) -> Iterator[str]:
-    """Yield what the user should know of a new recipe, and the next command."""
     if start.copied is not None:
         yield f"the program was copied into {start.input}"
     if start.left_out:
@@ -273,8 +272,7 @@ def update(
             files.append(updated_expectations(source, seen, sum(case.source == source for case in selection.cases) - len(seen)))
     for file in files if not dry_run else ():
         if file.new != file.old:
-            with disk_errors(f"write {file.path}"):
-                write_whole(file.path, file.new)
+            save_file(file.path, file.new, f"write {file.path}")
     left += [one for file in files for one in file.left]
     write_report(output, ExpectationUpdate(ref.revision, files, left, written=not dry_run), update_document)
     return Exit.OK

@@ -169,7 +169,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _name(folder: Path, home: Path) -> str:
-    """Return a toolchain's name, or a builder's path below the home folder."""
     return str(folder.relative_to(home)) if folder.is_relative_to(home / "builders") else folder.name
 
 

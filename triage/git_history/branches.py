@@ -112,7 +112,6 @@ def _read_branch(lines: Sequence[Timeline], name: str, sha: str) -> Branch | Non
 
 
 def _with_originals(own: Sequence[Commit], main: Timeline, later: Sequence[Commit]) -> tuple[BranchCommit, ...]:
-    """Find the commits of the main line that others pick. `later` are those after the branch left it."""
     alike: dict[str, list[Commit]] = defaultdict(list)
     for commit in later:
         alike[title(commit.subject)].append(commit)

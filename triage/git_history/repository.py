@@ -79,10 +79,7 @@ class Repository:
     def changes(self, shas: Sequence[str], how: str, *paths: str) -> Iterator[tuple[str, list[str]]]:
         """Yield commits with the words that `git log` prints about the files that they changed against their first parent.
 
-        Args:
-            shas: The commits.
-            how: The option of git log, such as `--numstat`.
-            paths: Leave out other files.
+        how: the option of git log, such as `--numstat`; paths: leave out other files.
         """
         block: list[str] = []
         # An empty word begins a commit: a file may have a name like a sha, but never an empty name.

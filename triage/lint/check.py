@@ -22,6 +22,7 @@ from triage.model.json_form import as_json
 from triage.model.outcome import Untestable
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import flag_applies
+from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
     from triage.compilers.base import Linter
@@ -94,12 +95,7 @@ def linter_of(case: Case) -> Linter:
 
 
 def cases_to_lint(paths: Sequence[Path], flags: Sequence[str], warn: Callable[[str], None]) -> list[Case]:
-    """Return the cases of recipes and one for each program.
-
-    Args:
-        paths: Programs, recipes, and folders of recipes.
-        flags: Further flags for all of them.
-        warn: Receives how many cases are left out because their compiler has no rules.
+    """Return the cases of recipes and one for each program, all with further flags; warn of cases without rules.
 
     Raises:
         BadInput: A flag or a program is not one, or no case can be linted.
@@ -144,9 +140,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     backend, chip = linter.target_of(options)
     target = replace(case.target, backend=case.target.backend or backend or "", chip=case.target.chip or chip)
     generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
-    shown, here = case.source, Path.cwd()
-    if shown.suffix in _RECIPES:
-        shown = case.input.path.relative_to(here) if case.input.path.is_relative_to(here) else case.input.path
+    shown = below_here(case.input.path) if case.source.suffix in _RECIPES else case.source
     name = str(prepared.path if generated else shown)
     module = _read(Reader(tools, engine.stop), prepared.path, name)
     found = linter.check(module, options, target.backend or None, target.chip)
@@ -181,7 +175,6 @@ def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
 
 
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
-    """Return the compiler's options; only the case's own flags if no backend is known."""
     if not case.target.backend:
         return tuple(flag.text for flag in case.flags if flag_applies(flag, toolchain.version))
     invocation = engine.compilers[case.compiler].invocation(case, toolchain)

@@ -71,6 +71,7 @@ class Compiled:
     """The case compiled and, if it is run, computed what it must."""
 
     warnings: tuple[Failure, ...] = ()  # failures that it printed although it exited with 0
+    plain_status: ClassVar[str] = "passed"  # whatever the recipe expects
     failure: ClassVar[None] = None
     reason: ClassVar[None] = None
     cause: ClassVar[None] = None
@@ -84,6 +85,7 @@ class Failed:
     failure: Failure
     others: tuple[Failure, ...] = ()  # further failures in the same output
     flaky: bool = False  # another run ended differently
+    plain_status: ClassVar[str] = "failed"
     reason: ClassVar[None] = None
     cause: ClassVar[None] = None
     warnings: ClassVar[tuple[Failure, ...]] = ()
@@ -96,6 +98,7 @@ class Untestable:
     cause: Cause
     reason: str
     failure: Failure | None = None  # what the compiler printed, if it ran
+    plain_status: ClassVar[str] = "untestable"
     flaky: ClassVar[bool] = False
     warnings: ClassVar[tuple[Failure, ...]] = ()
 

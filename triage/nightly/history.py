@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from packaging.version import InvalidVersion, Version
 from pydantic import TypeAdapter
 
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.result import CaseChangeKind, CaseResult, Night
+from triage.recipes.values import parse_version
 
 Matrix = NDArray[Any]
 METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")  # those that trends show
@@ -203,7 +203,6 @@ class NightsHistory:
         return False
 
     def _unexplained(self, row: int) -> list[tuple[StateRun, StateRun]]:
-        """Return the changes of a row's state without a change of the compiler."""
         found = []
         for old, new in pairwise(self.runs[row]):
             before, after = self.nights[old.last].toolchain, self.nights[new.first].toolchain
@@ -267,8 +266,7 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
 
 
 def _is_older(toolchain: Revision, other: Revision) -> bool:
-    """Return whether a toolchain is known to be older than another one of its kind."""
-    old, new = version_of(toolchain.name), version_of(other.name)
+    old, new = parse_version(toolchain.name), parse_version(other.name)
     if old and new:
         return old < new
     return bool(toolchain.date and other.date and toolchain.date < other.date)
@@ -279,20 +277,11 @@ def status_in(state: int) -> tuple[Status, bool]:
     return _STATUSES[(state & STATUS) - 1], bool(state & FLAKY)
 
 
-@cache
-def version_of(name: str) -> Version | None:
-    """Return the version that a toolchain's name is, if it is one."""
-    try:
-        return Version(name)
-    except InvalidVersion:
-        return None
-
-
 def kind_of(toolchain: str) -> str:
     """Return the kind of a toolchain: release, nightly or local."""
     if toolchain.startswith("nightly:"):
         return "nightly"
-    return "release" if version_of(toolchain) else "local"
+    return "release" if parse_version(toolchain) else "local"
 
 
 def _state(case: CaseResult) -> int:

@@ -23,7 +23,7 @@ from triage.nightly.result import (
 )
 from triage.nightly.steps import STEPS, ClusterInWork, InvestigationSetting, commit_of, do_step
 from triage.reduce.program import settings_of
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import save_file
 
 _SLOWER = 5.0  # seconds that make a difference when a case is chosen
 _CLUSTERS: TypeAdapter[FailureCluster] = TypeAdapter(FailureCluster)
@@ -70,8 +70,7 @@ class Investigation:
             self._take(cluster, step)
             if step == "confirm" and cluster.record.different:
                 self._split(cluster)
-            with disk_errors("keep the investigation"):
-                write_whole(cluster.path, _CLUSTERS.dump_json(cluster.record, by_alias=True))
+            save_file(cluster.path, _CLUSTERS.dump_json(cluster.record, by_alias=True), "keep the investigation")
             yield
 
     def added_to(self, night: Night) -> Night:

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from packaging.version import InvalidVersion, Version
-
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 from triage.nightly.result import CaseChangeKind, CaseResult, Night
+from triage.recipes.values import parse_version
 
 _CASES = 100  # names that a marker holds; an issue is closed without a look at further ones
 _TITLE = 200  # characters; GitHub takes 256
@@ -40,10 +39,8 @@ class Marker:
         known = self.toolchain
         if known.date and revision.date:
             return revision.date >= known.date
-        try:
-            return Version(revision.name) >= Version(known.name)
-        except InvalidVersion:
-            return True
+        new, old = parse_version(revision.name), parse_version(known.name)
+        return new is None or old is None or new >= old
 
 
 @dataclass(frozen=True, slots=True)

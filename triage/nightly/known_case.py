@@ -9,17 +9,17 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from triage.bisect.history import plain_status
 from triage.classify import packaged_rules
 from triage.execution.cache import Record, ResultCache
 from triage.execution.judge import judge
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Outcome, Status
 from triage.model.revision import Revision
-from triage.nightly.history import NightsHistory, status_in, version_of
+from triage.nightly.history import NightsHistory, status_in
 from triage.nightly.result import FailureCluster, cluster_id
 from triage.nightly.store import NightStore
 from triage.nightly.trends import KnownFailure, known_failures
+from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
 
 _NO_NAMES: Mapping[Path, str] = {}
@@ -128,17 +128,12 @@ def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[
     """Return the state on each toolchain that a case ran on, the newest release first.
 
     A night also runs the program, compares its results, and knows what the recipe expects, so its failures and unexpected
-    passes come before what a compile alone shows.
-
-    Args:
-        records: Of compiles.
-        history: Of all cases.
-        rows: Of the case in the history.
+    passes come before what a compile alone shows. rows: of the case in the history.
     """
     states = {}
     for record in sorted(records, key=lambda record: record.at):
         outcome = _judged(record)
-        states[record.toolchain] = ToolchainState(record.toolchain, Status(plain_status(outcome)), outcome.failure)
+        states[record.toolchain] = ToolchainState(record.toolchain, Status(outcome.plain_status), outcome.failure)
     for row in rows:
         newest = {night.toolchain.name: number for number, night in enumerate(history.nights) if history.states[row, number]}
         for name, number in newest.items():
@@ -146,8 +141,8 @@ def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[
             compiled = states[name].failure if name in states else None
             if status in FAILING or (status is Status.XPASS and not compiled):
                 states[name] = ToolchainState(name, status, compiled or history.kind_of(row, number))
-    ordered = sorted(states.values(), key=lambda state: version_of(state.toolchain) or Version("0"), reverse=True)
-    return sorted(ordered, key=lambda state: version_of(state.toolchain) is None)
+    ordered = sorted(states.values(), key=lambda state: parse_version(state.toolchain) or Version("0"), reverse=True)
+    return sorted(ordered, key=lambda state: parse_version(state.toolchain) is None)
 
 
 def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,8 +40,6 @@ class OriginFinder:
     repo: Path | None = None
     """A clone whose commits are searched between two releases, or instead of releases."""
     project_file: Path | None = None
-    scope: str = ""
-    """What is searched, what is not, and why."""
     compare_passes: bool = True
     """Before a search along commits, to rank them."""
     _without_nightlies: str | None = None
@@ -77,8 +76,9 @@ class OriginFinder:
                     finder = replace(self, runner=judging, compare_passes=False)
                     origin = finder.bisect(case)
                     if self.repo and origin.pair and self.can_narrow(origin.pair):
-                        inside = finder.narrow(case, origin.pair)
-                        origin = inside if isinstance(inside, CaseOrigin) and inside.pair else origin
+                        with suppress(BadInput):
+                            inside = finder.narrow(case, origin.pair)
+                            origin = inside if inside.pair else origin
                     return origin.bisection
         except BadInput as error:  # they do not differ any more
             reason = str(error)
@@ -92,10 +92,11 @@ class OriginFinder:
             return self._search(case, self.between, changed)
         return _run(plan_commits(self._request(case), *map(rev_text, self.pair)), changed)
 
-    def narrow(self, case: Case, pair: ToolchainPair, changed: Failure | None = None) -> CaseOrigin | str:
-        """Bisect what lies between two releases: the commits of the clone, or else nightlies. Return why there is nothing.
+    def narrow(self, case: Case, pair: ToolchainPair, changed: Failure | None = None) -> CaseOrigin:
+        """Bisect what lies between two releases: the commits of the clone, or else nightlies.
 
         Raises:
+            BadInput: There is nothing between them.
             EnvironmentFailure: There is nothing else, and no source of compilers of commits can be asked.
         """
         problems, failure = [], None
@@ -115,7 +116,7 @@ class OriginFinder:
             return self._search(case, versions_between(self.runner.registry, *pair, nightlies=True), changed)
         if failure is not None:
             raise failure
-        return "; ".join([*problems, without])
+        raise BadInput("; ".join([*problems, without]))
 
     def can_narrow(self, pair: ToolchainPair) -> bool:
         """Return whether both are releases: between others, everything was searched at once."""
@@ -140,8 +141,11 @@ class OriginFinder:
     def _request(self, case: Case) -> BisectRequest:
         return BisectRequest(self.runner, case, self.repo, self.project_file, attribute=self.compare_passes)
 
-    def describe(self, case: Case) -> None:
-        """Write `scope`, and leave out a clone whose commits cannot be searched. case: any one. Probes nothing."""
+    def describe(self, case: Case) -> str:
+        """Return what is searched, what is not, and why; leave out a clone whose commits cannot be searched.
+
+        Probes nothing. case: any one.
+        """
         repo, problem = self.repo, None
         if repo is not None:
             try:
@@ -163,7 +167,7 @@ class OriginFinder:
             parts.append("--repo with a clone of the compiler finds the commit")
         elif self.can_narrow(self.pair):
             parts.append(f"then the commits of {repo} between the releases around a change")
-        self.scope = "; ".join([*parts, *([self.between.skipped] if self.between.skipped else [])])
+        return "; ".join([*parts, *([self.between.skipped] if self.between.skipped else [])])
 
 
 def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:

@@ -34,7 +34,7 @@ from triage.nightly.result import (
 )
 from triage.nightly.store import LARGEST_FILE
 from triage.recipes.expectations import expectation_for
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
 _SUSPICIOUS = 1.5  # a compile is measured again when it takes this many times the baseline's CPU time
@@ -139,7 +139,6 @@ class NightRun:
                     self._add_times(name, [times], {"cpu_seconds": times.baseline_seconds}, {"cpu_seconds": times.seconds})
 
     def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
-        """Make probes and compare those of cases that are probed on both toolchains."""
         for probe in self.runner.probe_all(jobs, what):
             name = probe.case.name
             self._probes[name, probe.revision.name] = probe
@@ -161,8 +160,7 @@ class NightRun:
             text = known[1].stdout.text + known[1].stderr.text if known else ""
             if text:
                 path = f"logs/{_file_name(self.toolchain.revision.name)}/{_file_name(name)}.log"
-                with disk_errors("write a log"):
-                    write_whole(out / path, text.encode("utf-8", "replace")[-LARGEST_FILE:])
+                save_file(out / path, text.encode("utf-8", "replace")[-LARGEST_FILE:], "write a log")
                 self._results[name] = replace(result, log=path)
 
     def bench(self, threshold: float, budget: float) -> None:
@@ -180,8 +178,7 @@ class NightRun:
     def finder(self) -> OriginFinder:
         """What bisects cases between both toolchains. The reports say from now on what it can search."""
         finder = OriginFinder(self.runner, self.refs, self.repo, self.project_file)
-        finder.describe(self.cases[0])
-        self.scope = finder.scope
+        self.scope = finder.describe(self.cases[0])
         return finder
 
     def bisect_slower(self, budget: float) -> None:
@@ -237,8 +234,7 @@ def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:
     """Return the result of one case of a night."""
-    case, old, own, here = new.case, probe_result(baseline), probe_result(new), Path.cwd()
-    source = case.source.absolute()
+    case, old, own = new.case, probe_result(baseline), probe_result(new)
     expectation = expectation_for(case, new.version, own.failure) if case.expect else None
     return CaseResult(
         **vars(own),
@@ -247,7 +243,7 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
         suite=suite_of(case),
         compiler=case.compiler,
         summary=case.summary,
-        source=str(source.relative_to(here) if source.is_relative_to(here) else source),
+        source=str(below_here(case.source)),
         target=case.target,
         stages=list(stages_of(case)),
         change=compare(old, own),

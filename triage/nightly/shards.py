@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -34,26 +34,18 @@ def _parts(text: str | None) -> tuple[int, int] | None:
     return (int(number), int(count)) if number.isdecimal() and count.isdecimal() else None
 
 
-@dataclass(frozen=True, slots=True)
-class ShardResult:
-    """A night that was read from a folder."""
-
-    folder: Path
-    night: Night
-
-
-def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Night:
-    """Return one night of all shards, in the order of the recipes.
+def merge(shards: Sequence[tuple[Path, Night]], *, allow_missing: bool = False) -> Night:
+    """Return one night of all shards by their folders, in the order of the recipes.
 
     allow_missing: a missing shard makes the night partial. Raises BadInput for shards of different toolchains, for cases that
     are in two of them, and for a missing shard.
     """
-    shards = sorted(shards, key=lambda shard: _parts(shard.night.shard) or (0, 0))
+    shards = sorted(shards, key=lambda shard: _parts(shard[1].shard) or (0, 0))
     missing = _missing(shards)
     if missing and not allow_missing:
         raise BadInput(f"{missing}; pass its folder, or --allow-missing for a partial report")
     _check_cases(shards, complete=not missing)
-    nights = [shard.night for shard in shards]
+    nights = [night for _, night in shards]
     stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped] + [missing] * bool(missing)
     return replace(
         nights[0],
@@ -74,27 +66,27 @@ def merge(shards: Sequence[ShardResult], *, allow_missing: bool = False) -> Nigh
     )
 
 
-def copy_files(shards: Sequence[ShardResult], out: Path) -> None:
+def copy_files(folders: Sequence[Path], out: Path) -> None:
     """Copy reproducers, logs and pages next to the joined reports. Raises BadInput for a link in a shard."""
-    for shard in shards:
-        if out.resolve() == shard.folder.resolve():
+    for folder in folders:
+        if out.resolve() == folder.resolve():
             raise BadInput(f"--out {out} is the folder of a shard; pass another one")
-        if link := next((path for path in shard.folder.rglob("*") if path.is_symlink()), None):
+        if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
             raise BadInput(f"{link} is a link; a shard holds only files that `triage nightly` wrote")
     with disk_errors(f"write the reports to {out}"):
-        for shard in reversed(shards):  # of files with one name the first shard's stays, as its cluster does
+        for folder in reversed(folders):  # of files with one name the first shard's stays, as its cluster does
             for name in _FOLDERS:
-                if (shard.folder / name).is_dir():
-                    shutil.copytree(shard.folder / name, out / name, dirs_exist_ok=True)
+                if (folder / name).is_dir():
+                    shutil.copytree(folder / name, out / name, dirs_exist_ok=True)
 
 
-def _missing(shards: Sequence[ShardResult]) -> str:
+def _missing(shards: Sequence[tuple[Path, Night]]) -> str:
     """Return which shards are missing; empty when none is. Raises BadInput for shards that do not belong together."""
-    compared = {shard.folder: _compared(shard.night) for shard in shards}
+    compared = {folder: _compared(night) for folder, night in shards}
     if len(set(compared.values())) > 1:
         texts = [f"{folder} compares {text}" for folder, text in compared.items()]
         raise BadInput(f"{'; '.join(texts)}; run all shards with the same two revisions, such as nightly:2025-06-04")
-    known = Counter(parts for shard in shards if (parts := _parts(shard.night.shard)))
+    known = Counter(parts for _, night in shards if (parts := _parts(night.shard)))
     counts = {count for _, count in known}
     if len(counts) > 1:
         raise BadInput(f"these are shards of {' and '.join(map(str, sorted(counts)))}; merge shards of one nightly")
@@ -109,15 +101,15 @@ def _compared(night: Night) -> str:
     return f"{night.compiler or 'a compiler'} {' with '.join(names)}"
 
 
-def _check_cases(shards: Sequence[ShardResult], *, complete: bool) -> None:
+def _check_cases(shards: Sequence[tuple[Path, Night]], *, complete: bool) -> None:
     """Raises BadInput when a case is in two shards, or in none because the machines had other recipes."""
     owner: dict[str, Path] = {}
-    for shard in shards:
-        for name in (*(case.case for case in shard.night.cases), *shard.night.not_compared):
+    for folder, night in shards:
+        for name in (*(case.case for case in night.cases), *night.not_compared):
             if name in owner:
-                raise BadInput(f"case {name} is in {owner[name]} and in {shard.folder}; pass the same recipes to all shards")
-            owner[name] = shard.folder
-    lost = max((shard.night.total for shard in shards), default=0) - len(owner)
+                raise BadInput(f"case {name} is in {owner[name]} and in {folder}; pass the same recipes to all shards")
+            owner[name] = folder
+    lost = max((night.total for _, night in shards), default=0) - len(owner)
     if complete and lost > 0:
         raise BadInput(f"{lost} case{'s are' if lost > 1 else ' is'} in no shard; pass the same recipes to all shards")
 

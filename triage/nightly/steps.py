@@ -174,8 +174,6 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     if finder.repo is None and (reason := finder.without_nightlies(releases)):
         raise NoResult(f"{reason}; commits are searched with --repo", "skipped")
     origin = finder.narrow(cluster.case, releases, cluster.representative.changed_failure)
-    if isinstance(origin, str):
-        raise NoResult(origin)
     if origin.pair is None:
         raise NoResult(origin.bisection.reason or "no answer")
     cluster.pair = origin.pair

@@ -10,16 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from triage.model.errors import BadInput
+from triage.nightly.history import NightColumns, NightsHistory, history_of
 from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
 from triage.toolchains.home import disk_errors, write_whole
-
-if TYPE_CHECKING:  # numpy is slow to import
-    from triage.nightly.history import NightColumns, NightsHistory
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
@@ -53,8 +50,6 @@ class NightStore:
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:
         """Store a night and return its number, unless it is stored already. folder: of its reports, for logs of failures."""
-        from triage.nightly.history import NightColumns
-
         passed = [replace(case, baseline=replace(case.baseline, metrics={}, warnings=[])) for case in night.cases]
         kept = [whole if whole.counts else short for whole, short in zip(night.cases, passed, strict=True)]
         night = replace(night, cases=kept, reports={})
@@ -78,8 +73,6 @@ class NightStore:
 
     def history(self) -> NightsHistory:
         """Read all nights, the oldest first."""
-        from triage.nightly.history import history_of
-
         read = ((number, self._columns(number)) for number in self.numbers())
         return history_of([(number, columns) for number, columns in read if columns is not None])
 
@@ -118,8 +111,6 @@ class NightStore:
 
     def _columns(self, number: int) -> NightColumns | None:
         """Return the columns of a night. They are made again where their file is damaged."""
-        from triage.nightly.history import NightColumns
-
         path = self.path / str(number) / _COLUMNS
         try:
             return NightColumns.read(path.read_bytes())

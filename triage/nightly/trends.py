@@ -181,7 +181,6 @@ def find_steps(values: Matrix, least: float, least_by: float = 0.0) -> Iterator[
 
 
 def _segments(series: Matrix, least: float) -> Iterator[tuple[int, int, int]]:
-    """Yield the bounds of each pair of neighbouring segments."""
     logs = np.log(series)
     changes = np.diff(logs)
     # Steps are rare among the differences of neighbours, so that their median deviation measures the noise alone.

@@ -14,12 +14,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
-from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
 import yaml
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from triage.model.case import Case, Expectation, Flag
 from triage.model.errors import BadFiles, Problem
@@ -27,7 +26,7 @@ from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.recipes.document import LOADER, json_as_yaml, read_text
-from triage.recipes.values import yaml_text
+from triage.recipes.values import parse_version, yaml_text
 
 _WIDTH = 120  # columns; a list on one line gets a line for each entry when it is wider
 _PLAIN_KEY = re.compile(r"[A-Za-z][\w./,-]*=[\w./,=-]+|[a-z][a-z0-9-]+")
@@ -67,7 +66,7 @@ def matches(item: Expectation, failure: Failure) -> bool:
 
 
 def _holds(since: str | None, until: str | None, version: str | None, *, unknown: bool) -> bool:
-    parsed = _parsed(version or "")
+    parsed = parse_version(version or "")
     if parsed is None:
         return unknown
     return not (since and _is_before(parsed, Version(since))) and (until is None or _is_before(parsed, Version(until)))
@@ -76,14 +75,6 @@ def _holds(since: str | None, until: str | None, version: str | None, *, unknown
 def _is_before(version: Version, bound: Version) -> bool:
     """Compare by the release, unless the bound names more than one."""
     return (version if bound.public != bound.base_version else Version(version.base_version)) < bound
-
-
-@lru_cache(maxsize=256)
-def _parsed(version: str) -> Version | None:
-    try:
-        return Version(version)
-    except InvalidVersion:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

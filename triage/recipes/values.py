@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
+
+from packaging.version import Version
 
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"(?=.)(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s?)?")
@@ -85,3 +88,12 @@ def did_you_mean(word: str, known: Iterable[str], aliases: Mapping[str, str] | N
 def unknown_word(word: str, noun: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
     """Return that a word is not one of those that are known, and which it may mean."""
     return f'"{word}" is not a known {noun}{did_you_mean(word, known, aliases)} Known: {", ".join(known)}.'
+
+
+@lru_cache(maxsize=1024)
+def parse_version(text: str | None) -> Version | None:
+    """Read a version, unless the text is another name of a toolchain."""
+    try:
+        return Version(text or "")
+    except ValueError:  # also a number of thousands of digits
+        return None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging, kernel_of
 from triage.compilers.parts import MODULE_PLACE, PythonFunction, StandaloneCompile
@@ -21,6 +21,7 @@ from triage.model.case import Case, Expectation, RunSpec
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
+from triage.recipes.values import parse_version
 from triage.reduce.frontends.python import kernel_in, parameter_names, parse_program
 from triage.reduce.result import IssueDraft, Reduction
 from triage.toolchains.registry import ToolchainRef
@@ -278,7 +279,7 @@ def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
     """Sort probes by version, those without a version last. Of local builds with one version, that which compiles is first."""
 
     def key(probe: Probe) -> tuple[bool, Version, bool]:
-        version = _version(probe)
+        version = parse_version(probe.version)
         return version is None, version or Version("0"), not isinstance(probe.outcome, Compiled)
 
     return tuple(sorted(probes, key=key))
@@ -291,7 +292,7 @@ def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
     windows: list[Expectation] = []
     failing = None  # the class of the window that is open
     for probe in in_order(probes):
-        if _version(probe) is None or isinstance(probe.outcome, Untestable):
+        if parse_version(probe.version) is None or isinstance(probe.outcome, Untestable):
             continue
         failure_class = probe.outcome.failure.failure_class if isinstance(probe.outcome, Failed) else None
         if failure_class == failing:
@@ -302,10 +303,3 @@ def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
             windows.append(Expectation(failure_class, since=probe.version))
         failing = failure_class
     return tuple(windows)
-
-
-def _version(probe: Probe) -> Version | None:
-    try:
-        return Version(probe.version) if probe.version else None
-    except InvalidVersion:
-        return None

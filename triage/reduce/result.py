@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.model.case import Case, Flag, RunSpec, Target
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, Probe
 from triage.model.revision import Revision
 from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, write_whole
@@ -119,10 +119,9 @@ class Reduction:
 def version_result(probe: Probe) -> VersionResult:
     """Return what is shown of a probe."""
     revision, outcome = probe.revision, probe.outcome
-    status = {Compiled: "passed", Failed: "failed", Untestable: "untestable"}[type(outcome)]
     failure = outcome.failure if isinstance(outcome, Failed) else None
     signature, headline = (failure.signature, failure.headline) if failure else (None, None)
-    return VersionResult(revision.name, revision.commit, status, signature, headline, outcome.reason)
+    return VersionResult(revision.name, revision.commit, outcome.plain_status, signature, headline, outcome.reason)
 
 
 def setting_changes(original: Case, reduced: Case) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
-from triage.remedy.change import change_text
+from triage.remedy.candidates import change_text
 
 COST_METRICS: Mapping[str, tuple[str, str]] = {
     "dispatches": ("dispatches", ""),

@@ -15,8 +15,8 @@ from triage.mlir import Module, Operation, UnparsableError, Value, parse_module,
 from triage.mlir.rewrite import CANONICALIZE, CONVERTIBLE, WIDE, fix_results, float_types, static_candidates, widen_floats
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
-from triage.remedy.change import CaseChange
-from triage.toolchains.home import disk_errors, write_whole
+from triage.remedy.candidates import CaseChange
+from triage.toolchains.home import save_file
 
 # Bytes of an input; parsing takes seconds for each rewrite.
 _LARGEST = {"static": 2 << 20}
@@ -75,8 +75,7 @@ def rewritten_inputs(runner: Engine, case: Case, toolchain: Toolchain, rewrites:
             if result := rewritten(reader, generic or "", rewrite, hints.names if hints else None):
                 text, change = result
                 path = runner.registry.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
-                with disk_errors("write a changed input"):
-                    write_whole(path, text)
+                save_file(path, text, "write a changed input")
                 found[rewrite] = CaseChange(program=path, rewrite=change, caveat=_CAVEATS.get(rewrite, ""))
     finally:
         reader.close()

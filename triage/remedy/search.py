@@ -12,7 +12,7 @@ from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import Compiled, Failed, Failure, Probe
-from triage.remedy.change import CaseChange
+from triage.remedy.candidates import CaseChange
 from triage.toolchains.registry import ToolchainRef
 
 

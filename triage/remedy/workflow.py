@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log2
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
@@ -18,8 +18,8 @@ from triage.model.case import Case
 from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
-from triage.remedy.candidates import Situation, candidates_of_class, first_tier, second_tier
-from triage.remedy.change import CaseChange
+from triage.recipes.values import parse_version
+from triage.remedy.candidates import CaseChange, Situation, candidates_of_class, first_tier, second_tier
 from triage.remedy.result import COST_METRICS, Promising, Remedies, Remedy, RemedyCheck, check_of, cost_of
 from triage.remedy.rewrites import rewritten_inputs
 from triage.remedy.search import Trials
@@ -91,7 +91,6 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
 
 
 def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
-    """Return the failures of the case, or the answer if there is nothing to remedy."""
     match probe.outcome:
         case Compiled():
             does = "computes what it must" if probe.case.run else "compiles"
@@ -169,10 +168,8 @@ def _checked(
 
 
 def _is_newer(revision: Revision, than: Revision) -> bool:
-    try:
-        return Version(revision.name) > Version(than.name)
-    except InvalidVersion:
-        return False
+    new, old = parse_version(revision.name), parse_version(than.name)
+    return new is not None and old is not None and new > old
 
 
 def _rank(change: CaseChange, probe: Probe) -> tuple[float, ...]:

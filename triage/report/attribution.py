@@ -18,7 +18,7 @@ from triage.report.document import Block, Code, Document, Facts, Heading, Inline
 from triage.report.elements import compiler_title, failure_facts, plural, revision_text
 from triage.report.formats import rendered
 from triage.report.tables import classify_document
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import save_file
 
 if TYPE_CHECKING:
     from triage.nightly.explanation import Explanation
@@ -45,8 +45,7 @@ def attribution_document(found: Attribution) -> Document:
 def write_attribution(found: Attribution, folder: Path) -> Path:
     """Write `attribution.html` into a folder and return its path."""
     path = folder / "attribution.html"
-    with disk_errors(f"write the page to {folder}"):
-        write_whole(path, rendered("html", found, attribution_document))
+    save_file(path, rendered("html", found, attribution_document), f"write the page to {folder}")
     return path
 
 

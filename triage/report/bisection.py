@@ -137,7 +137,6 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
 
 
 def _ends(bisection: Bisection) -> Iterator[tuple[str, str]]:
-    """Yield the revisions around each change, with the failures of other forms."""
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
     if broke and changed:
         yield "last good", revision_text(broke.before)

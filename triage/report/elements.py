@@ -51,12 +51,6 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
 
 
-def below_here(path: Path) -> Path:
-    """Return the path relative to the current folder where it is below it, else the absolute path."""
-    absolute, here = path.absolute(), Path.cwd()
-    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute
-
-
 def revision_text(revision: Revision | None) -> str:
     """Return `3.4.0 (aacf93a3f9, 2025-04-30)` with the parts that are known."""
     if revision is None:

@@ -12,7 +12,7 @@ from triage.report.document import Heading, plain_text
 from triage.report.elements import names_text, plural
 from triage.report.markdown import document_markdown
 from triage.report.night import night_document
-from triage.report.night_phrases import night_facts, partial_text
+from triage.report.night_issue import night_facts, partial_text
 from triage.report.printable import PrintedStream, visible
 from triage.toolchains.home import disk_errors
 

@@ -13,7 +13,8 @@ from triage.compilers.parts import LintFinding, Severity
 from triage.lint.check import LintedCase, LintResult
 from triage.model.json_form import Json
 from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span
-from triage.report.elements import STYLES, below_here, plural
+from triage.report.elements import STYLES, plural
+from triage.toolchains.home import below_here
 
 _SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

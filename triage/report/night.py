@@ -26,8 +26,9 @@ from triage.report.document import (
 from triage.report.elements import cases_text, failure_blocks, failure_text, headline_text, plural
 from triage.report.formats import rendered, write_report
 from triage.report.junit import SuiteCase, junit_text
-from triage.report.night_issue import draft_path, issue_markdown
-from triage.report.night_phrases import (
+from triage.report.night_issue import (
+    draft_path,
+    issue_markdown,
     night_facts,
     night_title,
     origin_text,

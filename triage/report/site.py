@@ -21,7 +21,7 @@ from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.history import NightsHistory, Track, status_in, version_of
+from triage.nightly.history import NightsHistory, Track, status_in
 from triage.nightly.known_case import log_of, states_of, stored_log
 from triage.nightly.result import FailureCluster, cluster_id
 from triage.nightly.store import NightStore
@@ -34,7 +34,8 @@ from triage.nightly.trends import (
     find_steps,
     known_failures,
 )
-from triage.report.document import Block, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.recipes.values import parse_version
+from triage.report.document import Block, Code, Details, Facts, Heading, Inline, Span, Table
 from triage.report.elements import compare_url, plural
 from triage.report.html import fragment, html_templates, inline
 from triage.report.night_issue import cluster_blocks, issue_markdown, known_facts
@@ -50,20 +51,6 @@ _HASH = re.compile(r"\b[0-9a-f]{32,}\b")
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 
 
-@dataclass(frozen=True)
-class WrittenSite:
-    """The pages that were written."""
-
-    index: str
-    """The first page."""
-    nights: int
-    cases: int
-    failures: int
-    steps: int
-    files: int
-    bytes: int
-
-
 @dataclass
 class Site:
     """A site that is being written."""
@@ -77,8 +64,8 @@ class Site:
     steps: dict[str, list[MetricStep]] = field(init=False)
     lives: tuple[FailureLife, ...] = field(init=False)
 
-    def write(self) -> WrittenSite:
-        """Write all pages. Raises BadInput when there are no nights, or the folder has other files."""
+    def write(self) -> dict[str, Any]:
+        """Write all pages and return their numbers. Raises BadInput when there are no nights, or the folder has other files."""
         self.history = self.store.history()
         if not self.history.nights:
             raise BadInput("no nights are stored; run `triage nightly`")
@@ -89,15 +76,9 @@ class Site:
             self.lives = failure_lives(self.history)
             self._data()
             self._pages()
-        return WrittenSite(
-            index=str(self.out / "index.html"),
-            nights=len(self.history.nights),
-            cases=len(self.history.rows),
-            failures=len(self.lives),
-            steps=sum(map(len, self.steps.values())),
-            files=len(self.sizes),
-            bytes=sum(self.sizes),
-        )
+        counts = {"nights": len(self.history.nights), "cases": len(self.history.rows), "failures": len(self.lives)}
+        sizes = {"steps": sum(map(len, self.steps.values())), "files": len(self.sizes), "bytes": sum(self.sizes)}
+        return {"index": str(self.out / "index.html"), **counts, **sizes}
 
     def _file(self, name: str, content: str | bytes) -> None:
         write_whole(self.out / name, content)
@@ -184,7 +165,6 @@ class Site:
             page(f"failures/{life.page}.html", "failure.html.j2", life=life, content=content)
 
     def _failure_blocks(self, life: FailureLife, known: KnownFailure | None, pages: Mapping[str, str]) -> list[Block]:
-        """Return what a failure's page says: since when, what works around it, its program, its cases."""
         history, compiler, nights = self.history, life.track.compiler, self.history.nights
         cluster = known.cluster if known else FailureCluster(signature=life.signature, cases=[], failure=life.kind)
 
@@ -224,7 +204,6 @@ class Site:
         return [*cluster_blocks(cluster, facts), *drafts, *cases, Heading("Failure"), shown]
 
     def _card(self, track: Track, new: Mapping[str, Sequence[FailingRun]]) -> dict[str, object]:
-        """Return the numbers of a track, with the last result of each case, and its new and open failures."""
         history, last = self.history, self.history.last_night(track)
         rows = [row for row, (own, _) in enumerate(history.rows) if own == track]
         statuses = Counter(status_in(int(code))[0] for code in history.known_states[rows, last] if code)
@@ -253,13 +232,6 @@ class Site:
         last, then = (timestamp(self.history.nights[number].started) for number in (-1, night))
         days = int((last - then) // 86400)
         return (plural(days, "day") if days else "new") if last and then else ""
-
-
-def site_document(shape: WrittenSite) -> Document:
-    """Show the size of a written site."""
-    counts = f"{plural(shape.nights, 'night')}, {plural(shape.cases, 'case')}, {plural(shape.failures, 'failure')}"
-    lines = [Paragraph(f"{counts}; {plural(shape.files, 'file')}, {shape.bytes / 1e6:.1f} MB"), Paragraph(shape.index)]
-    return Document("Site", lines)
 
 
 def _clear(out: Path) -> None:
@@ -306,7 +278,7 @@ def _range(compiler: str, old: Revision | None, new: Revision) -> list[str | Spa
         return [f"{new.name} or before"]
     if old == new or (old.commit and old.commit == new.commit):
         return [f"{new.name}, the same compiler"]
-    versions = version_of(old.name), version_of(new.name)
+    versions = parse_version(old.name), parse_version(new.name)
     if versions[0] and versions[1] and versions[0] > versions[1]:
         return [f"{new.name}, compared with the newer {old.name}"]
     spans: list[str | Span] = [f"{old.name} .. {new.name}"]

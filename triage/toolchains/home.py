@@ -64,6 +64,12 @@ def open_home() -> Path:
     return home
 
 
+def save_file(path: Path, text: str | bytes, action: str) -> None:
+    """Write a file as `write_whole` does. Its errors are those of `disk_errors`."""
+    with disk_errors(action):
+        write_whole(path, text)
+
+
 def write_whole(path: Path, text: str | bytes) -> None:
     """Write a file in one step and create its folder if it is missing. Readers see the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +113,12 @@ def remove_tree(root: Path) -> bool:
     except OSError:
         return not root.exists()
     return True
+
+
+def below_here(path: Path) -> Path:
+    """Return the path relative to the current folder where it is below it, else the absolute path."""
+    absolute, here = path.absolute(), Path.cwd()
+    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute
 
 
 @contextmanager
