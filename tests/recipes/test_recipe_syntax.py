@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.recipes.loading import load_recipes
@@ -59,6 +59,7 @@ EDITS = st.lists(st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 20), PIECE
 
 @settings(max_examples=300, deadline=None)
 @given(EDITS)
+@example([(WHOLE.index("models/") + 7, 0, "**")])
 def test_any_text_becomes_cases_or_readable_problems(edits):
     text = WHOLE
     for start, length, piece in edits:

@@ -274,17 +274,21 @@ def as_read(failure: Failure, rules: RuleSet, *, certain: bool = False) -> Failu
         return None
     message = str(failure.details.get("message", failure.headline))
     is_it = not certain or compiled(rule.as_read.certain).match(message)
-    return _in_class(failure, rules.by_name[rule.as_read.name]) if is_it else None
+    return _renamed(failure, rules.by_name[rule.as_read.name]) if is_it else None
 
 
 def as_made(failure: Failure, rules: RuleSet) -> Failure | None:
     """Return a failure that seems to be about the input, but whose message verifiers print, too, in its class for that."""
     rule = rules.by_name.get(failure.failure_class)
     is_it = rule and rule.as_made and compiled(rule.as_made.doubtful).search(failure.headline)
-    return _in_class(failure, rules.by_name[rule.as_made.name]) if rule and rule.as_made and is_it else None
+    return _renamed(failure, rules.by_name[rule.as_made.name]) if rule and rule.as_made and is_it else None
 
 
-def _in_class(failure: Failure, rule: Rule) -> Failure:
-    signature = failure.signature.replace(failure.failure_class, rule.name, 1)
+def _renamed(failure: Failure, rule: Rule) -> Failure:
+    return in_class(failure, rule, failure.signature.replace(failure.failure_class, rule.name, 1))
+
+
+def in_class(failure: Failure, rule: Rule, signature: str) -> Failure:
+    """Return a failure under another class."""
     about = replace(failure, failure_class=rule.name, family=rule.family, signature=signature, phase=rule.phase)
     return replace(about, explanation=rule.explanation, remedies=rule.remedies)

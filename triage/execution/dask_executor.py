@@ -32,7 +32,7 @@ from triage.model.case import Case, Input, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.execution import utf8
-from triage.model.outcome import Cause, Probe, Untestable
+from triage.model.outcome import OF_MACHINE, Cause, Probe, Untestable
 from triage.toolchains.home import disk_errors, write_whole
 
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
@@ -324,8 +324,8 @@ def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: 
         raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
     records = engine.maker.make(task, _Released(get_worker()))
     probe = task.probe(*records, cached=False)
-    if probe and isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN):
-        raise EnvironmentFailure(probe.outcome.reason)
+    if probe and probe.outcome.cause in OF_MACHINE:
+        raise EnvironmentFailure(probe.outcome.reason or "")
     texts = [record_json(record) for record in records]
     for there, here in places.items():
         texts = [text.replace(_quoted(here), _quoted(there)) for text in texts]

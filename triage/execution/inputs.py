@@ -119,16 +119,9 @@ class Inputs:
         machine = machine_problem(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
             raise NoTask(machine)
-        limits, last = case.limits, f": {execution.stderr.last_line[:300]}".removesuffix(": ")
-        endings = {
-            Ending.TIMED_OUT: f"did not end within {limits.timeout:g} s",
-            Ending.OVER_MEMORY: f"used more than {limits.memory >> 20} MiB",
-            Ending.OVER_OUTPUT: f"wrote more than {limits.output >> 20} MiB",
-            Ending.SIGNALLED: f"was killed by signal {execution.signal}{last}",
-            Ending.NOT_STARTED: f"could not be started{last}",
-            Ending.EXITED: f"failed with exit status {execution.exit_code}{last}" if execution.exit_code else "printed nothing",
-        }
-        raise no_recipe(f"the generator {case.input.path.name} {endings[execution.ending]}")
+        how = "it printed nothing" if execution.ok else execution.ending_text(case.limits)
+        last = execution.stderr.last_line[:300]
+        raise no_recipe(f"the generator {case.input.path.name} failed: {how}{f': {last}' if last else ''}")
 
     def _imported(self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path) -> Path:
         target = scratch / "made.mlir"

@@ -13,10 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged_rules
-from triage.classify.rules import Rule
+from triage.classify.findings import in_class
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import Cause, Compiled, Detail, Failed, Failure, Outcome, Probe, Status, Untestable, Verdict
+from triage.model.outcome import (
+    OF_MACHINE,
+    Cause,
+    Compiled,
+    Detail,
+    Failed,
+    Failure,
+    Outcome,
+    Probe,
+    Status,
+    Untestable,
+    Verdict,
+)
 from triage.recipes.expectations import expectation_for
 
 if TYPE_CHECKING:
@@ -89,7 +101,7 @@ def judge_import(execution: Execution, rules: RuleSet) -> Failed:
     """Turn a failed import of a model into an outcome. An error that no rule names has the class `import-error`."""
     first, *_ = diagnose(execution, _without_machine(rules)).failures
     if execution.ending is Ending.EXITED and first.failure_class != "import-error":
-        first = _of_class(first, rules.by_name["import-error"], first.signature)
+        first = in_class(first, rules.by_name["import-error"], f"import-error:{first.signature}")
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
 
 
@@ -121,23 +133,13 @@ def judge_run(
         return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
     crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
     name = _RUN_CLASSES.get(first.failure_class, "run-crash" if crashed else "run-failure")
-    failure = _of_class(first, rules.by_name[name], first.signature if name in ("run-crash", "run-failure") else None)
+    failure = in_class(
+        first, rules.by_name[name], f"{name}:{first.signature}" if name in ("run-crash", "run-failure") else name
+    )
     return Failed(replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky)
 
 
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")
-
-
-def _of_class(failure: Failure, rule: Rule, about: str | None) -> Failure:
-    """Return a failure of a later stage under the class that it has there. about: the rest of its signature."""
-    return replace(
-        failure,
-        failure_class=rule.name,
-        family=rule.family,
-        signature=rule.name if about is None else f"{rule.name}:{about}",
-        explanation=rule.explanation,
-        remedies=rule.remedies,
-    )
 
 
 @cache
@@ -146,8 +148,8 @@ def _without_machine(rules: RuleSet) -> RuleSet:
 
     Only a log has no facts. In a run, any other message about a full disk or a missing library is the compiler's own.
     """
-    packaged, machine = packaged_rules().by_name, (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
-    return RuleSet(tuple(rule for rule in rules if rule.says_nothing not in machine or rule is not packaged.get(rule.name)))
+    packaged = packaged_rules().by_name
+    return RuleSet(tuple(rule for rule in rules if rule.says_nothing not in OF_MACHINE or rule is not packaged.get(rule.name)))
 
 
 def machine_problem(execution: Execution) -> Untestable | None:

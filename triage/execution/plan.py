@@ -20,7 +20,7 @@ from triage.model.case import Case, Flag, InputKind, Library, Reference
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import Cause, Compiled, Failed, Probe, Untestable
+from triage.model.outcome import OF_MACHINE, Cause, Compiled, Failed, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -211,8 +211,10 @@ def _compiled_results(
             problem = problem if is_defined else "reads memory that was never written to"
     if problem:
         problem = f"the reference on {task.toolchain.revision.name} {problem}"
-        is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
-        if is_machine or Ending.TIMED_OUT in (compiled.execution.ending, *(execution.ending for execution in ran)):
+        if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in (
+            compiled.execution.ending,
+            *(execution.ending for execution in ran),
+        ):
             raise no_recipe(problem)
         for file in results.iterdir():
             file.unlink()

@@ -30,7 +30,7 @@ from triage.execution.process import StopSignal, memory, run
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import OF_MACHINE, Compiled, Failed, Measured, Outcome, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.toolchains.home import lock_file
 from triage.toolchains.registry import ToolchainRef
@@ -244,8 +244,7 @@ class Maker:
             return unmade(task.case, task.toolchain, records)
         probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
-        is_machine = isinstance(probe.outcome, Untestable) and probe.outcome.cause in (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
-        self.cache.add(*(records[:-1] if is_machine else records))
+        self.cache.add(*(records[:-1] if probe.outcome.cause in OF_MACHINE else records))
         return probe
 
     def reservation(self, case: Case) -> float:

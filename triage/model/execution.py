@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from signal import Signals
 
 UNLIMITED = sys.maxsize  # as a limit of memory or output
 
@@ -117,3 +118,19 @@ class Execution:
     def ok(self) -> bool:
         """Whether it exited with status 0."""
         return self.ending is Ending.EXITED and self.exit_code == 0
+
+    def ending_text(self, limits: Limits) -> str:
+        """Return how it ended under these limits, in words."""
+        match self.ending:
+            case Ending.TIMED_OUT:
+                return f"still running after {limits.timeout:g} s"
+            case Ending.OVER_MEMORY:
+                return f"used more than {limits.memory >> 20} MiB"
+            case Ending.OVER_OUTPUT:
+                return f"wrote more than {limits.output >> 20} MiB"
+            case Ending.SIGNALLED:
+                names = (each.name for each in Signals if each == self.signal)
+                return f"ended by {next(names, f'signal {self.signal}')}"
+            case Ending.NOT_STARTED:
+                return "could not be started"
+        return f"exit status {self.exit_code}"

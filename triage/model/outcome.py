@@ -66,6 +66,9 @@ class Cause(StrEnum):
     INTERNAL = "internal"  # triage itself failed on this case: never cached
 
 
+OF_MACHINE = (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """The case compiled and, if it is run, computed what it must."""

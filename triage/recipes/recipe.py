@@ -96,6 +96,8 @@ def _check_input(text: str, info: ValidationInfo) -> str:
     if folder is None:
         return text
     if is_pattern(text):
+        if any("**" in part and part != "**" for part in Path(text).parts):
+            raise ValueError(f'the input "{text}" has ** next to other characters; it is any folder: write `**/*.mlir`.')
         files = matching(folder, text)
         if not 0 < len(files) <= MAX_CASES:
             raise ValueError(f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} may; ** is any folder.')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from triage.compilers.values import split_value
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.model.case import Case, Expectation, RunSpec
-from triage.model.execution import Ending, Execution
 from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.recipes.values import parse_version
@@ -133,7 +131,7 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
         ),
         file=names[path],
         content=path.read_bytes(),
-        ending=_ending(execution, probe.case),
+        ending=execution.ending_text(probe.case.limits),
         output=clean("\n".join(filter(None, output))),
         rules=probe.case.rules.read_bytes() if probe.case.rules else None,
         values=values,
@@ -203,19 +201,6 @@ def _clean_probe(probe: Probe, clean: Clean) -> Probe:
         case Untestable(reason=reason):
             outcome = replace(outcome, reason=clean(reason))
     return replace(probe, revision=portable(probe.revision), outcome=outcome)
-
-
-def _ending(execution: Execution, case: Case) -> str:
-    match execution.ending:
-        case Ending.TIMED_OUT:
-            return f"still running after {case.limits.timeout:g} s"
-        case Ending.OVER_MEMORY:
-            return f"used more than {case.limits.memory >> 20} MiB"
-        case Ending.OVER_OUTPUT:
-            return f"wrote more than {case.limits.output >> 20} MiB"
-        case Ending.SIGNALLED if execution.signal:
-            return f"ended by {signal.Signals(execution.signal).name}"
-    return f"exit status {execution.exit_code}"
 
 
 def _function(case: Case) -> PythonFunction | None:

@@ -294,7 +294,7 @@ class ToolchainRegistry:
         """Return the commit that the compiler in a folder reports, if it reports one."""
         compiler = self._compiler(family)
         program = compiler.locate(root)
-        return describe(self.workspace, compiler, program).description.commit if program else None
+        return describe(self.workspace, compiler, program)[1].commit if program else None
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Whether obtaining needs no download."""
@@ -311,13 +311,12 @@ class ToolchainRegistry:
         program = compiler.locate(root)
         if program is None:
             raise EnvironmentFailure(f"there is no {ref.family} compiler in {root}: {compiler.folders}")
-        known = describe(self.workspace, compiler, program)
-        description = known.description
+        identity, description = describe(self.workspace, compiler, program)
         commit = ref.revision.commit or description.commit  # a build may report another one
         # The day of the commit is the same on every index; the day of upload, which some indices omit, is not.
         revision = replace(ref.revision, commit=commit, date=description.date or ref.revision.date)
         version = ref.release.version if ref.release else description.version
-        return Toolchain(ref.family, revision, known.identity, root, program, description.capabilities, version)
+        return Toolchain(ref.family, revision, identity, root, program, description.capabilities, version)
 
     def _keep(self, root: Path) -> None:
         """Keep others from pruning an install that this process uses."""
@@ -351,23 +350,15 @@ def _ref(family: str, release: Release) -> ToolchainRef:
     return ToolchainRef(family, Revision(release.version, date=release.date), release=release)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedCompiler:
-    """An installed compiler's content address and its own description."""
-
-    identity: str
-    description: Description
-
-
-def describe(workspace: Workspace, compiler: Compiler, program: Path) -> DescribedCompiler:
-    """Query a compiler, once for each content of its files.
+def describe(workspace: Workspace, compiler: Compiler, program: Path) -> tuple[str, Description]:
+    """Return the content address of an installed compiler and its own description, asked once for each content of its files.
 
     Raises:
         EnvironmentFailure: files of the compiler are missing; and what `Compiler.describe` raises.
     """
     from pydantic import TypeAdapter  # slow to import
 
-    adapter, section = TypeAdapter(DescribedCompiler), workspace.state("capabilities")
+    adapter, section = TypeAdapter(tuple[str, Description]), workspace.state("capabilities")
     try:
         files = compiler.identity_files(program)
         key = stamp(files)
@@ -378,7 +369,7 @@ def describe(workspace: Workspace, compiler: Compiler, program: Path) -> Describ
     with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
         identity = pool.submit(_identity, files)  # reading a large library takes as long as the queries
         description = compiler.describe(program)
-        known = DescribedCompiler(identity.result(), description)
+        known = identity.result(), description
     section.put(key, adapter.dump_python(known, mode="json"))
     return known
 
