@@ -203,7 +203,7 @@ def status_of(probe: Probe) -> Status:
         return Status.XPASS if expectation_for(probe.case, probe.version) else Status.PASSED
     if failure and expectation_for(probe.case, probe.version, failure):
         return Status.XFAIL
-    return Status.FAILED if isinstance(probe.outcome, Failed) else Status.UNTESTABLE
+    return Status(probe.outcome.plain_status)
 
 
 def same_signature(reference: Failure) -> Match:

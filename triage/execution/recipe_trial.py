@@ -11,7 +11,6 @@ from triage.compilers.registry import load_cases, recipe_families, recipe_starte
 from triage.execution.engine import Engine
 from triage.model.case import Case
 from triage.model.execution import Execution
-from triage.model.outcome import Compiled, Untestable
 from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart, new_recipe
 from triage.toolchains.home import temporary_folder
@@ -49,13 +48,9 @@ def try_recipe(engine: Engine, title: str, start: RecipeStart, revs: Sequence[st
                 task = engine.progress.task(f"trying guesses  {title}  {name}")
                 start = recipe_starters()[start.family].improve(start, partial(_compile, engine, toolchain, folder, title))
                 task.finish()
-            match engine.probe_on(_case(folder, title, start), toolchain).outcome:
-                case Compiled():
-                    results.append(TrialResult(name, "passed", None))
-                case Untestable(reason=reason):
-                    results.append(TrialResult(name, "untestable", reason))
-                case outcome:
-                    results.append(TrialResult(name, "failed", outcome.failure.headline))
+            outcome = engine.probe_on(_case(folder, title, start), toolchain).outcome
+            reason = outcome.reason or (outcome.failure.headline if outcome.failure else None)
+            results.append(TrialResult(name, outcome.plain_status, reason))
     return start, results
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -21,6 +22,7 @@ from triage.compilers.values import zero_of
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.inputs import NoTask
+from triage.execution.judge import DISPATCHES
 from triage.execution.mlir_tools import Reader
 from triage.execution.process import run
 from triage.execution.run_task import no_program, readable
@@ -28,7 +30,7 @@ from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Limits
-from triage.model.outcome import Compiled, Failed, Untestable
+from triage.model.outcome import Compiled, Untestable
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
@@ -146,10 +148,10 @@ def compile_program(
     runner: Engine, original: Case, ref: ToolchainRef, target: Path, sources: Path | None = None
 ) -> Program | str:
     """Compile a case into a file; the reason when it cannot be measured. sources: folder for a program of each kernel."""
-    case = replace(original, phase=None, run=None)
-    device = runner.compilers[case.compiler].run
+    plain = replace(original, phase=None, run=None, thresholds=())
+    device = runner.compilers[original.compiler].run
     if device is None:
-        return f"{case.compiler} has nothing that runs compiled programs here"
+        return f"{original.compiler} has nothing that runs compiled programs here"
     try:
         toolchain = runner.registry.obtain(ref)
         root = runner.registry.runtime(toolchain, device.distribution)
@@ -158,29 +160,22 @@ def compile_program(
     tool = device.program(root, measured=True) or device.program(toolchain.program.parent, measured=True)
     if tool is None:
         return no_program(toolchain, device.distribution)
-    statistics = target.with_suffix(".statistics")
-
-    def counting(invocation: Invocation) -> Invocation:
-        extracting = device.extracting(sources) if sources else []
-        return replace(invocation, printing=(*invocation.printing, *device.counting(statistics), *extracting))
-
-    for alter in (counting, lambda invocation: invocation):  # the second for a compiler that cannot count
+    counted, extracting = replace(plain, thresholds=((DISPATCHES, math.inf),)), device.extracting(sources) if sources else []
+    for case, options in ((counted, extracting), (plain, [])):  # the second for a compiler that cannot count
+        alter = partial(_with_options, options)
         compiled = runner.observe(case, toolchain, alter, on_output=lambda module: _keep(module, target))
         if isinstance(compiled, Untestable):
             return compiled.reason
         if target.is_file():
-            break
-    else:
-        outcome = runner.probe(case, ref).outcome
-        match outcome:
-            case Failed(failure):
-                return f"it does not compile: {failure.headline}"
-            case Untestable(reason=reason):
-                return reason
-            case Compiled():
-                return "it did not compile again"
-    dispatches = device.dispatches(statistics.read_text("utf-8", "replace")) if statistics.is_file() else None
-    return Program(device, tool, target, original, target.stat().st_size, dispatches)
+            count = compiled.metrics.get(DISPATCHES)
+            return Program(device, tool, target, original, target.stat().st_size, None if count is None else int(count))
+    outcome = runner.probe(plain, ref).outcome
+    failed = f"it does not compile: {outcome.failure.headline}" if outcome.failure else "it did not compile again"
+    return outcome.reason or failed
+
+
+def _with_options(options: Sequence[str], invocation: Invocation) -> Invocation:
+    return replace(invocation, printing=(*invocation.printing, *options))
 
 
 def _keep(module: Path, target: Path) -> None:
@@ -199,11 +194,9 @@ def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec
                 runner.inputs.obtain(spec.artifacts)
             values = runner.registry.home / "values"
             return tuple(replace(spec, inputs=readable(spec.inputs, values)) for spec in named)
-        except NoTask as error:
-            return str(error)
         except OSError as error:
             return f"{error.filename}: {error.strerror}"
-        except ValueError as error:
+        except (NoTask, ValueError) as error:
             return str(error)
     toolchain = runner.registry.obtain(ref)
     tools, prepared = mlir_tools(runner.compilers[case.compiler], toolchain), runner.planner.input_of(case, toolchain)
