@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.iree.command_line import read_command
+from triage.compilers.iree.command_line import IreeRecipes
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.registry import recipe_families
 from triage.model.case import Target
@@ -51,7 +51,7 @@ def test_the_recipe_has_the_flags_of_the_command_line(tmp_path: Path, monkeypatc
     for name, content in FILES.items():
         (tmp_path / name).write_text(content)
     pasted, _, shell = form.partition("\n->\n")
-    start = read_command([pasted])
+    start = IreeRecipes().from_command([pasted], None, None)
     assert start is not None
     assert start.target is not None
     assert new_recipe(recipe_families(), "pasted", "m.mlir", start)
@@ -67,7 +67,7 @@ def test_the_recipe_has_the_flags_of_the_command_line(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("words", [["iree-compile", "-"], ["iree-compile", "/x/tools/../_mlir_libs/iree-compile", "-"]])
 def test_an_input_is_named_for_a_command_that_reads_standard_input(words: list[str]) -> None:
-    start = read_command([*words, "--iree-hal-target-backends=vmvx"], source=Path("saved.mlir"))
+    start = IreeRecipes().from_command([*words, "--iree-hal-target-backends=vmvx"], None, Path("saved.mlir"))
     assert start is not None
     assert (start.input, list(start.flags)) == (Path("saved.mlir"), [])
 
@@ -77,7 +77,7 @@ def test_devices_are_counted_and_outputs_are_left_out() -> None:
         "A=1 ../build/tools/iree-compile --iree-hal-target-device=hip[0] --iree-hal-target-device=hip[1] a/b.mlirbc "
         "--iree-hip-target gfx942 -iree-opt-level=O3 --iree-hal-dump-executable-files-to dump -o=/dev/null"
     )
-    start = read_command(shlex.split(line))
+    start = IreeRecipes().from_command(shlex.split(line), None, None)
     assert start is not None
     assert (start.input, start.target) == (Path("a/b.mlirbc"), Target("rocm", "gfx942", 2))
     assert list(start.flags) == ["--iree-opt-level=O3"]

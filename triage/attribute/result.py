@@ -117,7 +117,7 @@ class Attribution:
     """The IR that the compiles printed."""
     seconds: float = 0.0
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
+    JSON_KEYS: ClassVar = {
         **dict.fromkeys(("cause", "failing", "one_sided")),
         "persistent": "pass",
         "passes": "suspect_passes",

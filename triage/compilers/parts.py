@@ -208,7 +208,7 @@ class Located:
 
     position: SourcePosition | None = None
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"position": None}
+    JSON_KEYS: ClassVar = {"position": None}
     JSON_PROPERTIES: ClassVar = ("location",)
 
     @property

@@ -36,7 +36,7 @@ class RunResult:
     foreign: bool
     """Another machine made it, which is not trusted."""
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"about": None}
+    JSON_KEYS: ClassVar = {"about": None}
 
 
 @dataclass(frozen=True)

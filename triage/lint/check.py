@@ -49,7 +49,7 @@ class LintedCase(ProgramFindings):
     graph: str
     """The program as a Mermaid flowchart."""
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
+    JSON_KEYS: ClassVar = {
         **dict.fromkeys(("recipe", "generated", "findings", "devices", "graph")),
         "flags": "suggested_flags",
     }
@@ -66,7 +66,7 @@ class LintResult:
     cases: Sequence[LintedCase]
     rules: Sequence[LintRule]
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"rules": None}
+    JSON_KEYS: ClassVar = {"rules": None}
     JSON_PROPERTIES: ClassVar = ("findings", "devices", "suggested_flags")
 
     @property

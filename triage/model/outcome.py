@@ -40,7 +40,7 @@ class Failure:
     remedies: tuple[Advice, ...] = ()  # what usually helps, from the rule
     stage: Stage = Stage.COMPILE  # the step that failed
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {
+    JSON_KEYS: ClassVar = {
         "failure_class": "class",
         "failing_pass": "pass",
         "explanation": None,  # follows from the class

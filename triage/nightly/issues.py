@@ -123,7 +123,7 @@ _REASONS = {
 class IssueChange:
     """A change of an issue."""
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = dict.fromkeys(("tracked", "original", "marker", "event"))
+    JSON_KEYS: ClassVar = dict.fromkeys(("tracked", "original", "marker", "event"))
     JSON_PROPERTIES: ClassVar = ("reason",)
 
     action: ActionKind

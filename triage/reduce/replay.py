@@ -118,7 +118,7 @@ class ReplayState(StrEnum):
 class ReplayedVersion:
     """The result of a reproducer on one version."""
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"cause": None}
+    JSON_KEYS: ClassVar = {"cause": None}
 
     toolchain: Revision
     status: ReplayState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +43,7 @@ class VersionResult:
 class Reduction:
     """A smaller program that fails as the original does, or the reason why there is none."""
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"small": None, "probes": None, "cause": None}
+    JSON_KEYS: ClassVar = {"small": None, "probes": None, "cause": None}
     JSON_PROPERTIES: ClassVar = ("status", "recipe", "case", "compiler", "signature", "evidence", "tried")
 
     small: Case

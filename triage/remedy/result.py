@@ -39,7 +39,7 @@ class RemedyCheck:
 class Remedy:
     """A change that makes the case compile."""
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"rank": None}
+    JSON_KEYS: ClassVar = {"rank": None}
 
     flags: tuple[str, ...]
     dropped_flags: tuple[str, ...]
@@ -77,7 +77,7 @@ class Promising:
 class Remedies:
     """The remedies of a failing case, the best first, or the reason why there is none."""
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"cause": None, "is_out_of_time": None}
+    JSON_KEYS: ClassVar = {"cause": None, "is_out_of_time": None}
     case: str
     toolchain: Revision
     reason: str | None = None

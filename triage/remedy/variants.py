@@ -41,7 +41,7 @@ Observed = tuple[Values, VariantResult]
 class Variant:
     """The result of one variant."""
 
-    JSON_KEYS: ClassVar[Mapping[str, str | None]] = {"cause": None}
+    JSON_KEYS: ClassVar = {"cause": None}
 
     case: str
     toolchain: Revision

@@ -47,7 +47,21 @@ class IreeRecipes(RecipeFromInput):
     """Recipes for IREE from programs, command lines and issues."""
 
     def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
-        return read_command(words, backend, source)
+        """Read the words of a command line, with or without the program's name, unless it runs another program."""
+        text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else shlex.join(words)
+        command = next(calls_in(text), None)
+        if command is None or words[0].startswith("-"):
+            if words and not words[0].startswith(("-", "@")) and not _INPUT.search(words[0]):
+                return None
+            command = ShellCommand("iree-compile", tuple(words))
+        inputs, flags, left_out = _sorted(_joined(_with_response_files(command.words, Path())))
+        path = source or _input(inputs, command.stdin)
+        if command.tool == "iree-opt":
+            keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
+            start = RecipeStart("command", path, None, tuple(flags), keys=keys, toolchain="command:iree-base-compiler:latest")
+        else:
+            start = _iree_compile(path, flags, backend)
+        return replace(start, left_out=tuple(left_out), env=dict(command.env))
 
     def from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
@@ -56,33 +70,6 @@ class IreeRecipes(RecipeFromInput):
 
     def read_text(self, text: str) -> PastedText:
         return read_mlir(text)
-
-
-def read_command(words: Sequence[str], backend: str | None = None, source: Path | None = None) -> RecipeStart | None:
-    """Read the words of a command line, with or without the program's name, unless it runs another program.
-
-    Args:
-        words: The words, or the command line as one text.
-        backend: Used if the words name none.
-        source: The input, instead of the one in the command line.
-
-    Raises:
-        BadInput: No input or several are named, or nothing names the target.
-    """
-    text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else shlex.join(words)
-    command = next(calls_in(text), None)
-    if command is None or words[0].startswith("-"):
-        if words and not words[0].startswith(("-", "@")) and not _INPUT.search(words[0]):
-            return None
-        command = ShellCommand("iree-compile", tuple(words))
-    inputs, flags, left_out = _sorted(_joined(_with_response_files(command.words, Path())))
-    path = source or _input(inputs, command.stdin)
-    if command.tool == "iree-opt":
-        keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
-        start = RecipeStart("command", path, None, tuple(flags), keys=keys, toolchain="command:iree-base-compiler:latest")
-    else:
-        start = _iree_compile(path, flags, backend)
-    return replace(start, left_out=tuple(left_out), env=dict(command.env))
 
 
 def _with_response_files(words: Sequence[str], folder: Path) -> Iterator[str]:
