@@ -82,7 +82,7 @@ class Planner:
         self.inputs.obtain(spec.artifacts)
         libraries = [self._library(case, library, toolchain) for library in spec.libraries]
         if spec.reference:
-            spec = replace(spec, expected=self._expected(case, toolchain, spec.reference))
+            spec = replace(spec, expected=self.reference_results(case, toolchain, spec.reference))
         if (runner := self.compilers[case.compiler].run) is None:
             problem = f"{case.compiler} has nothing that runs compiled programs here"
             raise NoTask(Untestable(Cause.TOOLCHAIN, problem))
@@ -112,29 +112,15 @@ class Planner:
         case: Case,
         toolchain: Toolchain,
         reference: Reference,
-        folder: Path,
-        made: Callable[[Probe], None],
-        cancelled: StopSignal | None,
-    ) -> tuple[str, ...] | Untestable:
-        """Return the results of a reference, which are kept in a folder, if they are defined.
-
-        `made` receives the compile that was needed; `cancelled` ends it early, with Interrupted.
-        """
-        try:
-            return self._expected(case, toolchain, reference, folder, made, cancelled)
-        except NoTask as error:
-            return without_task(error.outcome)
-
-    def _expected(
-        self,
-        case: Case,
-        toolchain: Toolchain,
-        reference: Reference,
         folder: Path | None = None,
         made: Callable[[Probe], None] = lambda _: None,
         cancelled: StopSignal | None = None,
     ) -> tuple[str, ...]:
-        """Return the results of a reference, computed once for each content. With `folder`, they must be defined."""
+        """Return the results of a reference, computed once for each content. Raises NoTask if there are none.
+
+        With `folder`, they are kept there and must be defined. `made` receives the compile that was needed; `cancelled` ends it
+        early, with Interrupted.
+        """
         results, stop = folder or self.registry.home / "results", AnyOf(self.maker.stop, cancelled)
         if reference.onnxruntime:
             place = results / _onnxruntime_key(case)

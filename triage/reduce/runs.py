@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from triage.compilers.values import array_type, element_of, file_value, read_value, value_bytes, value_text
+from triage.execution.inputs import NoTask
 from triage.execution.run_task import differences
 from triage.model.case import Reference, RunSpec
-from triage.model.outcome import Failed, Untestable
+from triage.model.outcome import Failed
 from triage.reduce.interestingness import InterestingnessTest, Oracle
 from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, write_whole
@@ -181,10 +183,10 @@ class RunOracle(Oracle):
     def _expected(
         self, candidate: ReducedCase, reference: Reference, cancelled: threading.Event | None = None
     ) -> tuple[str, ...] | None:
-        with self._written(candidate) as case:
-            planner = self.engine.planner
-            results = planner.reference_results(case, self.bad, reference, self.results, self._count, cancelled)
-        return None if isinstance(results, Untestable) else results
+        planner = self.engine.planner
+        with self._written(candidate) as case, suppress(NoTask):
+            return planner.reference_results(case, self.bad, reference, self.results, self._count, cancelled)
+        return None
 
     def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:
         if others is None or len(texts) != len(others):
