@@ -152,7 +152,7 @@ def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, me
     [
         ("import sys; sys.exit('no such shape')", "no such shape"),
         ("pass", "printed nothing"),
-        ("import os; os.kill(os.getpid(), 11)", "signal 11"),
+        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
     ],
 )
 def test_a_generator_that_fails_is_bad_input(home: Path, triage: Triage, tmp_path: Path, code: str, message: str) -> None:
