@@ -11,14 +11,13 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from packaging.version import Version
-
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.parts import IssueForm, ReproScript
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import Untestable
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily
+from triage.recipes.values import parse_version
 
 if TYPE_CHECKING:  # a compile needs none of these. A second implementation of a part makes its type a union.
     from triage.compilers.iree.lint import IreeLinter
@@ -51,10 +50,8 @@ class Description:
 
 def pep440(text: str | None) -> str | None:
     """Return a normalized version, if the text is one."""
-    try:
-        return str(Version(text or ""))
-    except ValueError:  # also a number of thousands of digits
-        return None
+    version = parse_version(text)
+    return str(version) if version else None
 
 
 @dataclass(frozen=True, slots=True)

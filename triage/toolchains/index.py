@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import Workspace
 from triage.toolchains.web import Web, status_of, unusable, without_password
@@ -18,7 +20,6 @@ from triage.toolchains.web import Web, status_of, unusable, without_password
 # These packages, and those that read settings, are imported where they are used, because importing them takes long.
 if TYPE_CHECKING:
     from packaging.tags import Tag
-    from packaging.version import Version
     from pypi_simple import DistributionPackage
 
 PythonVersion = tuple[int, int]
@@ -51,8 +52,6 @@ class Release:
     @property
     def prerelease(self) -> bool:
         """Whether the version is an alpha, beta, candidate or development version."""
-        from packaging.version import Version
-
         return Version(self.version).is_prerelease
 
     @property

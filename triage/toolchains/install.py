@@ -21,6 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
+from packaging.version import Version
+
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
 from triage.execution.containment import Purpose
@@ -50,8 +52,6 @@ def installed(
     toolchains: Path, distribution: str, packaging: Packaging = PLAIN_WHEEL, version: str | None = None
 ) -> list[Release]:
     """Return the releases with an intact install, oldest version first; `version`: only those of one."""
-    from packaging.version import Version
-
     found = []
     for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
         with suppress(*_DAMAGED):
@@ -288,8 +288,6 @@ def install_companion(workspace: Workspace, package: str, version: str, index: I
         Unobtainable: the index has none.
         EnvironmentFailure: as `install`.
     """
-    from packaging.version import Version
-
     wanted = Version(version)
     patches = installed(workspace.toolchains, package, version=version)
     if not patches:

@@ -14,11 +14,14 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from packaging.version import Version
+
 from triage.compilers.base import Compiler, Description, Packaging
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
+from triage.recipes.values import parse_version
 from triage.toolchains.home import Workspace, disk_errors, stamp
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import (
@@ -51,13 +54,8 @@ def parse_rev(text: str) -> tuple[str, str]:
         return text, ""
     if kind == "commit":
         raise BadInput(f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take with --repo; use {_FORMS}")
-    if re.match(r"v?\d", text):
-        from packaging.version import InvalidVersion, Version
-
-        try:
-            return "version", str(Version(text))
-        except InvalidVersion:
-            pass
+    if re.match(r"v?\d", text) and (version := parse_version(text)):
+        return "version", str(version)
     hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
     raise BadInput(f"{text!r} is not a revision: write {_FORMS}{hint}")
 
@@ -185,8 +183,6 @@ class ToolchainRegistry:
                 return self._at_version(family, version)
 
     def _at_version(self, family: str, version: str) -> ToolchainRef:
-        from packaging.version import Version
-
         compiler, wanted = self._compiler(family), Version(version)
         # Installs come first: they need no network, and asking the index takes longer than a small compile.
         for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):  # nightlies are plain wheels

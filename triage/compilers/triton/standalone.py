@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
-
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.compilers.parts import ReproScript, StandaloneCall, StandaloneCompile
 from triage.model.case import Case
 from triage.model.revision import Toolchain
+from triage.recipes.values import parse_version
 
 _SCRIPT = "repro.py"
 _PYTHON = "3.11"  # every release from 3.0 on has a wheel for it
@@ -83,11 +82,8 @@ def _packages(task: StandaloneCompile) -> list[str]:
 
 
 def _release(task: StandaloneCompile) -> tuple[int, int]:
-    try:
-        version = Version(task.version or "")
-    except InvalidVersion:  # a build is newer than any release
-        return 1000, 0
-    return version.major, version.minor
+    version = parse_version(task.version)
+    return (version.major, version.minor) if version else (1000, 0)  # a build is newer than any release
 
 
 def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
