@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.parts import IssueForm, ReproScript
@@ -25,9 +25,11 @@ if TYPE_CHECKING:  # a compile needs none of these. A second implementation of a
     from triage.compilers.iree.runner import IreeRunner
     from triage.compilers.iree.suite import IreeSuites
     from triage.compilers.parts import RecipeFromInput, RemedyHints
+    from triage.compilers.xla.passes import XlaIr
+    from triage.compilers.xla.runner import XlaRunner
 
-    Ir = IreeIr
-    Runner = IreeRunner
+    Ir: TypeAlias = IreeIr | XlaIr
+    Runner: TypeAlias = IreeRunner | XlaRunner
     Linter = IreeLinter
     Suites = IreeSuites
 
@@ -145,6 +147,8 @@ class Compiler(ABC):
     noun: str = "program"
     """What a reproducer calls the input."""
     onnx_importer: ModelImporter | None = None
+    generator: tuple[str, ...] = ()
+    """What follows the newest release in the command that runs a generator (default: this program's own Python)."""
 
     ir: Part[Ir] = Part()
     """Prints IR: `attribute`, resource metrics, the names of passes that fail, reduction and rewrites of MLIR."""

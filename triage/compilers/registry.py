@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _CLASSES = {
     "iree": "triage.compilers.iree.adapter:Iree",
     "triton": "triage.compilers.triton.adapter:Triton",
+    "xla": "triage.compilers.xla.adapter:Xla",
     "command": "triage.compilers.command.adapter:Command",
 }
 DEFAULT_FAMILY = next(iter(_CLASSES))

@@ -69,17 +69,24 @@ class Inputs:
         """End what imports models."""
         self._onnx.close()
 
-    def prepare(self, case: Case, toolchain: Toolchain | None = None, importer: Path | None = None) -> Prepared:
-        """Return the file for a case. `toolchain` imports an ONNX model, with the Python modules in the folder `importer`.
+    def prepare(
+        self,
+        case: Case,
+        toolchain: Toolchain | None = None,
+        importer: Path | None = None,
+        generator: tuple[str, ...] = (sys.executable,),
+    ) -> Prepared:
+        """Return the file for a case. `toolchain` imports an ONNX model, with the Python modules in the folder `importer`;
+        `generator` is the command that runs a generator.
 
         Raises NoTask if there is no such file.
         """
         self.obtain(case.artifacts)
         own = f"{toolchain.identity if toolchain else ''}\0{case.rules}" if case.input.kind is InputKind.ONNX else ""
-        memo = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{own}"
+        memo = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{own}\0{generator}"
         if (known := self._prepared.get(memo)) is None:
             try:
-                known = self._made(case, toolchain, importer)
+                known = self._made(case, toolchain, importer, generator)
             except NoTask as error:
                 known = error
             except OSError as error:
@@ -89,15 +96,16 @@ class Inputs:
             raise NoTask(known.outcome, cached=known.cached)
         return known
 
-    def _made(self, case: Case, toolchain: Toolchain | None, importer: Path | None) -> Prepared:
+    def _made(self, case: Case, toolchain: Toolchain | None, importer: Path | None, generator: tuple[str, ...]) -> Prepared:
         source, kind = case.input.path, case.input.kind
         content = sha256(f"{kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
         content.update("".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode("utf-8", "surrogateescape"))
         make: Callable[[Path], Path]
         if kind is InputKind.GENERATOR:
+            content.update("".join(generator[1:]).encode() + generator[0].encode() * (len(generator) > 1))
             for path in _modules(source):
                 content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
-            make = partial(self._generated, case)
+            make = partial(self._generated, case, generator)
         elif kind is InputKind.ONNX:
             root = toolchain.identity if toolchain else ""
             parts = (*self._onnx.versions(), file_sha256(source), root, self._onnx.identity(importer))
@@ -107,12 +115,12 @@ class Inputs:
             return Prepared(source, file_sha256(source))
         return self._kept.get(self._folder / f"{content.hexdigest()}.mlir", make, fresh=self._fresh)
 
-    def _generated(self, case: Case, scratch: Path) -> Path:
+    def _generated(self, case: Case, generator: tuple[str, ...], scratch: Path) -> Path:
         target = scratch / "made.mlir"
         words = [word for name, value in case.input.args for word in (f"--{name}", value)]
         # The same program prints the same input.
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
-        argv = [sys.executable, str(case.input.path), *words]
+        argv = [*generator, str(case.input.path), *words]
         execution = run(argv, case.limits, scratch, env=env, stdout_to=target, stop=self._stop)
         if execution.ok and target.is_file() and target.stat().st_size:
             return target

@@ -71,9 +71,13 @@ class Planner:
 
     def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared:
         tools = None
+        generator: tuple[str, ...] = (sys.executable,)
         if toolchain is not None and case.input.kind is InputKind.ONNX:
             tools = mlir_tools(self.compilers[toolchain.family], toolchain)
-        return self.inputs.prepare(case, toolchain, tools.python_root if tools else None)
+        elif case.input.kind is InputKind.GENERATOR and (words := self.compilers[case.compiler].generator):
+            newest = self.registry.resolve("latest", case.compiler)  # all versions compile what it makes
+            generator = (str(self.registry.obtain(newest).program), *words)
+        return self.inputs.prepare(case, toolchain, tools.python_root if tools else None, generator)
 
     def _run(self, case: Case, toolchain: Toolchain) -> RunTask | None:
         """Return the run of a case with all its files. Raises NoTask if it cannot be run."""

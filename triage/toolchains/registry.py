@@ -252,6 +252,8 @@ class ToolchainRegistry:
             Unobtainable: there is no such package of this revision.
             EnvironmentFailure: it cannot be installed.
         """
+        if not package:  # the compiler's own
+            return toolchain.root
         key = (package, toolchain.revision.name)
         if key not in self._companions:
             ref = self.ref_of(toolchain)

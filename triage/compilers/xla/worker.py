@@ -1,0 +1,330 @@
+"""Compiles programs with the jaxlib of the interpreter that starts this script, and runs them; imports nothing of triage.
+
+    worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...] PROGRAM -o OUTPUT
+    worker.py run [--input=V...] [--expected_output=V...] [--output=@FILE...] [--tolerances=JSON] [--measure] OUTPUT
+    worker.py lower SCRIPT [--function NAME] [--argument 4x8xf32...] [--NAME VALUE...]
+    worker.py describe
+
+PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HLO. OUTPUT is a line of JSON with the options,
+then the program: a run compiles again, because not every release can load what it compiled. `lower` prints a function of JAX
+as StableHLO. Lines on stdout that begin with `triage: ` are JSON about the compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import runpy
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_OLDEST_READER = "1.0.0"  # the version of StableHLO that every release since 2024 reads
+_PASS = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass ([^:]+)$")
+_ENDED = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass: (.+) time:|initializing LLVM")
+_LOG = re.compile(r"^\s*(?:[IW]\d{4} |\d{4}-\d\d-\d\d [\d:.]+: [IW] )")
+_DUMP = re.compile(r"module_(\d+)\..*\.(\d{4})\.[^/]*?\.after_([^/]+)\.before_[^/]+\.txt")
+_FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
+_ELEMENTS = {"pred": "bool", "i1": "bool", "bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
+_KINDS = {"f": "float", "i": "int", "si": "int", "s": "int", "ui": "uint", "u": "uint"}
+_SECONDS, _SAMPLES = 0.1, 3  # of each measurement, at least
+_SMALL = b"func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {\n%y = stablehlo.tanh %x : tensor<4x4xf32>\n"
+_SMALL += b"return %y : tensor<4x4xf32>\n}"
+
+
+def say(text: str) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{text}\n")
+
+
+def refuse(text: str) -> int:
+    """Print an error, and return the exit status."""
+    sys.stderr.write(f"error: {text}\n")
+    return 2
+
+
+def executable_of(program: bytes, client: Any = None) -> Any:
+    """Compile a program for this machine's processor. Raises what jaxlib raises."""
+    xla: Any = import_module("jaxlib.xla_client")
+    if b"custom_call" in program or b"custom-call" in program:
+        import_module("jax")  # registers the kernels of LAPACK
+    client = client or xla.make_cpu_client()
+    if program.lstrip().startswith(b"HloModule"):
+        program = _from_hlo(xla, program.decode())
+    options = xla.CompileOptions()
+    if not hasattr(client, "compile_and_load"):
+        return client.compile(program, options)
+    return client.compile_and_load(program, xla.DeviceList(tuple(client.devices()[:1])), options)
+
+
+def _from_hlo(xla: Any, text: str) -> Any:
+    """Return the StableHLO of a text of HLO."""
+    module = (xla.hlo if hasattr(xla, "hlo") else xla._xla).hlo_module_from_text(text)  # noqa: SLF001
+    proto, convert = module.as_serialized_hlo_module_proto(), xla._xla.mlir  # noqa: SLF001
+    if hasattr(convert, "hlo_to_stablehlo"):
+        return convert.hlo_to_stablehlo(proto)
+    return convert.xla_computation_to_mlir_module(xla.XlaComputation(proto))
+
+
+def compile_program(source: Path, output: Path, flags: list[str]) -> int:
+    """Compile a program, write OUTPUT, and print what the executable needs."""
+    program = source.read_bytes()
+    executable = executable_of(program)
+    output.write_bytes(json.dumps(flags).encode() + b"\n" + program)
+    text = "\n".join(module.to_string() for module in executable.hlo_modules())
+    memory = executable.get_compiled_memory_stats()
+    counts = {"instructions": len(re.findall(r"(?m)^\s+(?:ROOT )?%?[\w.-]+ = ", text)), "fusions": text.count(" fusion(")}
+    sizes = {"temp_bytes": memory.temp_size_in_bytes, "code_bytes": memory.generated_code_size_in_bytes}
+    say("triage: " + json.dumps({"metrics": counts | sizes}))
+    return 0
+
+
+def in_child(work: Callable[[], int]) -> tuple[int, list[str], str]:
+    """Do work in a child process that logs the passes.
+
+    Returns:
+        Its status as `os.waitpid` returns it, the passes that it began, where the last is empty if it ended, and what else it
+        wrote to stderr.
+    """
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.dup2(write, 2)
+        os.close(read)
+        os.environ.update(TF_CPP_MIN_LOG_LEVEL="0", TF_CPP_VMODULE="hlo_pass_pipeline=1")
+        os._exit(guarded(work))
+    os.close(write)
+    passes, printed = list[str](), list[str]()
+    with os.fdopen(read, errors="replace") as lines:
+        for line in lines:
+            if found := _PASS.search(line):
+                passes.append(found[1].strip())
+            elif (ended := _ENDED.search(line)) and passes and ended[1] in (passes[-1], None):
+                passes.append("")
+            elif not _LOG.match(line):
+                printed.append(line)
+    return os.waitpid(child, 0)[1], passes, "".join(printed)
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Do work; print the traceback of an error."""
+    try:
+        return work()
+    except Exception:
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def compile_in_child(work: Callable[[], int], after: str | None, generic: bool) -> int:
+    """Compile, and name the pass that failed. `after`: print the HLO after this pass, or `all`, where a pass changed it."""
+    dumps = Path.cwd() / "passes"
+    if after:
+        os.environ["XLA_FLAGS"] += f" --xla_dump_to={dumps} --xla_dump_hlo_pass_re=.* --xla_dump_hlo_as_text"
+    status, passes, printed = in_child(work)
+    text = print_dumps(dumps, after, generic=generic) if after else ""
+    if status and passes and passes[-1]:
+        sys.stderr.write(f"// -----// IR Dump After {passes[-1]} Failed ({passes[-1]}) //----- //\n{text}\n")
+    sys.stderr.write(printed)
+    sys.stderr.flush()
+    if os.WIFSIGNALED(status):
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    return os.WEXITSTATUS(status)
+
+
+def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
+    """Print the dumps of a compile, all or those after one pass, and return the text of the last."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    generic_form: Callable[[str], str] = import_module("hlo_text").generic_form
+    found = [(match[1], match[2], match[3], path) for path in folder.glob("*.txt") if (match := _DUMP.fullmatch(path.name))]
+    text, modules = "", sorted(found)
+    for number, (module, _, name, path) in enumerate(modules):
+        if module == modules[0][0] and (name != "pipeline-start" or number == 0):
+            text = path.read_text()
+            text = generic_form(text) if generic else text
+            if after in ("all", name):
+                sys.stderr.write(f"// -----// IR Dump After {name} ({name}) //----- //\n{text}\n")
+    return text
+
+
+def run_program(module: Path, options: argparse.Namespace) -> int:
+    """Run a compiled program; print, write, compare or measure its results."""
+    header, _, program = module.read_bytes().partition(b"\n")
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *json.loads(header)])
+    import numpy as np
+
+    jax: Any = import_module("jax")
+    jax.config.update("jax_enable_x64", val=True)  # values keep the types of the program
+    device = jax.devices("cpu")[0]
+    executable = executable_of(program, device.client)
+    layout = re.search(r"entry_computation_layout=\{\((.*?)\)->", executable.hlo_modules()[0].to_string())
+    types = re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
+    if len(types) != len(options.input):
+        return refuse(f"the program has {len(types)} parameters, and {len(options.input)} inputs are given")
+    arguments = [jax.device_put(value(text, kind), device) for text, kind in zip(options.input, types, strict=True)]
+
+    def call() -> list[Any]:
+        return [np.asarray(array) for array in executable.execute(arguments)]
+
+    results, seconds, end = call(), list[list[float]](), time.monotonic() + _SECONDS
+    while options.measure and (len(seconds) < _SAMPLES or time.monotonic() < end):
+        began = time.perf_counter(), time.process_time()
+        call()
+        seconds.append([time.perf_counter() - began[0], time.process_time() - began[1]])
+    if options.measure:
+        say(json.dumps({"seconds": seconds}))
+        return 0
+    for index, result in enumerate(results):
+        kind = "x".join([*map(str, result.shape), element_name(result.dtype)])
+        say(f"result[{index}]: {kind}={' '.join(map(str, result.ravel()[:8]))}{' ...' if result.size > 8 else ''}")
+    for file, result in zip(options.output, results, strict=False):
+        path = Path(file.removeprefix("@"))
+        if path.suffix == ".npy":
+            np.save(path, result)
+        else:
+            result.tofile(path)
+    for index, (text, result) in enumerate(zip(options.expected_output, results, strict=False)):
+        if problem := difference(result, value(text, str(result.dtype)), options.tolerances):
+            say(f"[FAILED] result[{index}]: {problem}")
+            return 1
+    return 0
+
+
+def value(text: str, element: str) -> Any:
+    """Return the array of a value such as `2x3xf32=1 2 3 4 5 6`, `4xbf16=@values.bin`, `@values.npy` or `5`.
+
+    `element` is the type of a number.
+    """
+    import numpy as np
+
+    kind, equals, content = text.rpartition("=")
+    if not equals:
+        return np.load(text[1:]) if text.startswith("@") else np.asarray(float(text)).astype(dtype_of(element))
+    *sizes, name = kind.split("x")
+    shape, dtype = [int(size) for size in sizes], dtype_of(name)
+    if content.startswith("@"):
+        return np.load(content[1:]) if content.endswith(".npy") else np.fromfile(content[1:], dtype).reshape(shape)
+    words = [{"true": "1", "false": "0"}.get(word, word) for word in re.split(r"[\s,\[\]]+", content) if word] or ["0"]
+    array = np.array([float(word) if "float" in str(dtype) else int(word) for word in words]).astype(dtype)
+    return np.full(shape, array[0], dtype) if array.size == 1 else array.reshape(shape)
+
+
+def dtype_of(element: str) -> Any:
+    """Return the type of numpy for an element type of MLIR, HLO or numpy."""
+    import ml_dtypes
+    import numpy as np
+
+    match = re.fullmatch(r"(si|ui|[fisu])(\d+)", element)
+    name = _ELEMENTS.get(element, _KINDS[match[1]] + match[2] if match else element)
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def element_name(dtype: Any) -> str:
+    """`f32` of numpy's float32."""
+    names = {name: element for element, name in _ELEMENTS.items()}
+    return names.get(str(dtype)) or re.sub(
+        r"^(float|uint|int)", lambda kind: {"float": "f", "int": "i", "uint": "ui"}[kind[0]], str(dtype)
+    )
+
+
+def difference(result: Any, expected: Any, tolerances: dict[str, float]) -> str:
+    """Return where a result differs by more than its tolerance, if it does."""
+    import numpy as np
+
+    if result.shape != expected.shape:
+        sizes = ["x".join(map(str, array.shape)) for array in (result, expected)]
+        return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
+    name = element_name(result.dtype)
+    relative = tolerances.get("relative", 0.0) if name in tolerances else 0.0
+    got, want = (array.astype(array.dtype if array.dtype.kind in "iub" else np.float64) for array in (result, expected))
+    wrong = np.flatnonzero(~np.isclose(got, want, rtol=relative, atol=tolerances.get(name, 0.0), equal_nan=True))
+    if not wrong.size:
+        return ""
+    got, want = (f"{float(array.flat[wrong[0]]):g}" for array in (result, expected))
+    return f"element at index {wrong[0]} ({got}) does not match the expected ({want})"
+
+
+def lower(script: Path, function: str | None, arguments: list[str], settings: list[str]) -> int:
+    """Print a function of JAX as StableHLO of the oldest version that has its operations."""
+    import io
+
+    jax, xla, ir = map(import_module, ("jax", "jaxlib.xla_client", "jaxlib.mlir.ir"))
+    sys.argv = [str(script)]
+    names = {name: each for name, each in runpy.run_path(str(script)).items() if hasattr(each, "lower") and callable(each)}
+    if function is None and len(names) != 1:
+        return refuse(f"{script.name} has {len(names)} functions under jax.jit; name one as lower: {{function: NAME}}")
+    if function and function not in names:
+        return refuse(f"{script.name} has no function {function} under jax.jit; it has: {', '.join(names)}")
+    shapes = [
+        jax.ShapeDtypeStruct([int(size) for size in text.split("x")[:-1]], dtype_of(text.split("x")[-1])) for text in arguments
+    ]
+    static = {name.lstrip("-"): json.loads(text) for name, text in zip(settings[::2], settings[1::2], strict=True)}
+    module = names[function or next(iter(names))].lower(*shapes, **static).compiler_ir("stablehlo")
+
+    def without_sharding(operation: Any) -> Any:
+        for name in [each.name if hasattr(each, "name") else each for each in operation.attributes]:
+            if name.startswith("sdy."):
+                del operation.attributes[name]
+        return ir.WalkResult.ADVANCE
+
+    with module.context:
+        module.operation.walk(without_sharding)
+        module.operation.write_bytecode(written := io.BytesIO())
+        convert = xla._xla.mlir  # noqa: SLF001
+        artifact = convert.serialize_portable_artifact(written.getvalue(), _OLDEST_READER, use_mixed_serialization=True)
+        say(convert.deserialize_portable_artifact(artifact).operation.get_asm(enable_debug_info=False))
+    return 0
+
+
+def describe() -> int:
+    """Print the version, the options and the passes of this jaxlib as JSON."""
+
+    def asking() -> int:
+        os.environ["XLA_FLAGS"] = "--help"  # prints the options and aborts
+        return bool(executable_of(_SMALL))
+
+    usage, passes = in_child(asking)[2], in_child(lambda: executable_of(_SMALL) is None)[1]
+    version = import_module("jaxlib.version")
+    known = {"version": version.__version__, "commit": getattr(version, "_git_hash", None)}
+    say(json.dumps({**known, "options": _FLAG.findall(usage), "passes": list(dict.fromkeys(filter(None, passes)))}))
+    return 0
+
+
+def main() -> int:
+    """Do what the first argument says, and return the exit status."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors
+    parser, work = argparse.ArgumentParser(allow_abbrev=False), sys.argv[1]
+    add = parser.add_argument
+    if work == "describe":
+        return describe()
+    add("path", type=Path)
+    add("-o", dest="target", type=Path)
+    add("--print-after")
+    add("--function")
+    add("--tolerances", type=json.loads, default={})
+    for name in ("--generic", "--name-pass", "--measure"):
+        add(name, action="store_true")
+    for name in ("--input", "--expected_output", "--output", "--argument"):
+        add(name, action="append", default=[])
+    options, rest = parser.parse_known_args(sys.argv[2:])
+    if work == "lower":
+        return lower(options.path, options.function, options.argument, rest)
+    if work == "run":
+        return guarded(lambda: run_program(options.path, options))
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *rest])
+    if options.name_pass or options.print_after:
+        return compile_in_child(
+            lambda: compile_program(options.path, options.target, rest), options.print_after, options.generic
+        )
+    return guarded(lambda: compile_program(options.path, options.target, rest))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
