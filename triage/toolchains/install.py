@@ -369,7 +369,7 @@ class Uv:
                 unlimited(timeout),
                 self.scratch,
                 purpose=Purpose.INSTALL,
-                env={"UV_DEFAULT_INDEX": self.index} if self.index else {},  # other users see no password in it
+                env=self._indexes(),  # other users see no password in it
                 log=log,
                 stop=self.workspace.stop,
                 on_tick=watch_size,
@@ -386,6 +386,13 @@ class Uv:
             )
         error = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
         raise error(f"cannot install {name}: {reason}")
+
+    def _indexes(self) -> dict[str, str]:
+        """Return uv's settings: an index of nightlies lacks their dependencies, which come from the usual one."""
+        usual = index_url()
+        if not self.index or self.index == usual:
+            return {"UV_DEFAULT_INDEX": self.index} if self.index else {}
+        return {"UV_DEFAULT_INDEX": usual, "UV_INDEX": self.index}
 
 
 def _reason(log: Path) -> str:

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 from packaging.version import Version
 
-from triage.compilers.base import Compiler, Description, Packaging
+from triage.compilers.base import Compiler, Description, Environment, Packaging
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
@@ -335,8 +335,9 @@ class ToolchainRegistry:
         return self._nightlies_of(ref.family).index if ref.is_nightly else self.index
 
     def _packaging_of(self, ref: ToolchainRef) -> Packaging:
-        """Return how a wheel is installed: a nightly plain, because its page does not have its dependencies."""
-        return PLAIN_WHEEL if ref.is_nightly else self._compiler(ref.family).packaging
+        """Return how a wheel is installed: a nightly plain, unless the compiler needs its environment."""
+        packaging = self._compiler(ref.family).packaging
+        return PLAIN_WHEEL if ref.is_nightly and not isinstance(packaging, Environment) else packaging
 
     def _compiler(self, family: str) -> Compiler:
         if family not in self._compilers:
