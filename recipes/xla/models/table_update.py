@@ -1,19 +1,19 @@
-"""Update some columns of a table that is known when the program is compiled, for each of its rows."""
+"""Keep some rows of a table that is known when the program is compiled, column by column."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-COLUMNS = np.array([1, 3, 5])
-TABLE = np.arange(24, dtype=np.float32).reshape(4, 6)
+ROWS = np.array([1, 3, 5])
+TABLE = np.arange(24, dtype=np.float32).reshape(6, 4)
 
 
 @jax.jit
-def update():
-    """Return rows that are zero but for some columns of the table."""
+def keep():
+    """Return the table with zeros in all other rows."""
 
-    def row(values):
+    def column(values):
         state = jnp.zeros(6).at[:].set(values)
-        return jnp.zeros(6).at[COLUMNS].set(state[COLUMNS])
+        return jnp.zeros(6).at[ROWS].set(state[ROWS] + 0.0)
 
-    return jax.vmap(row)(jnp.asarray(TABLE))
+    return jax.vmap(column, in_axes=1, out_axes=1)(jnp.asarray(TABLE))
