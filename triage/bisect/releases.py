@@ -22,7 +22,11 @@ def search_from_open_ends(search: BisectSearch, first: int | None, last: int | N
     """
     ends = _find_ends(search, first, last)
     if ends is None:
-        return _with_fix_alone(search, answer(search))
+        found = answer(search)
+        if (fixed := found.fixed) is None:
+            return found
+        hint = unexpected(search.request.case, fixed.failure)
+        return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, hint=hint)  # it was always there until then
     part, candidates = search.part(*ends), search.range.candidates
     outside = [one for one in (*candidates[: ends[0]], *candidates[ends[1] + 1 :]) if one.outcomes]
     reasons = [(one.revision, one.outcomes[-1].reason) for one in outside]
@@ -104,15 +108,6 @@ def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int 
 
 def _is_failing(outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and not outcome.flaky
-
-
-def _with_fix_alone(search: BisectSearch, found: Bisection) -> Bisection:
-    """Return the answer about a failure that was always there until it was fixed."""
-    fixed = found.fixed
-    if fixed is None:
-        return found
-    hint = unexpected(search.request.case, fixed.failure)
-    return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, hint=hint)
 
 
 def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:

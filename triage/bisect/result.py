@@ -14,7 +14,6 @@ from triage.model.revision import Revision
 from triage.recipes.expectations import matches
 
 CONFIDENCE = 0.995  # posterior probability of a culprit
-_SHORT_SHA = 10  # digits of a sha that name a commit
 
 
 class Side(StrEnum):

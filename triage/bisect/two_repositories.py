@@ -192,9 +192,15 @@ def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after:
     search = BisectSearch(request, BisectRange(tuple(candidates)))
     changed = _changed(search)
     combinations = tuple(
-        _combination(request.runner.registry.revision(one.ref), shas[model], one.outcomes[-1])
+        Combination(
+            request.runner.registry.revision(one.ref),
+            Revision(shas[model][:_SHORT_SHA], shas[model]),
+            outcome.plain_status,
+            outcome.failure,
+            outcome.reason,
+        )
         for (_, model), one in zip(pairs, candidates, strict=True)
-        if one.outcomes
+        for outcome in one.outcomes[-1:]
     )
     if changed is None:
         undecided = Bisection(cases[Side.NEW].name, request.kind, Answer.INCONCLUSIVE, reason=search.reason, cause=search.cause)
@@ -212,11 +218,6 @@ def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after:
     if changed is not ChangedSide.COMPILER:
         by_model = run_search(BisectSearch(replace(request, case=cases[Side.NEW]), models.commits_with(compilers[other])))
     return TwoRepositories(changed, combinations, by_compiler, by_model)
-
-
-def _combination(compiler: Revision, sha: str, outcome: Outcome) -> Combination:
-    model = Revision(sha[:_SHORT_SHA], sha)
-    return Combination(compiler, model, outcome.plain_status, outcome.failure, outcome.reason)
 
 
 def _changed(search: BisectSearch) -> ChangedSide | None:

@@ -9,15 +9,23 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
+from triage.bisect.belief import confirmations
+from triage.bisect.candidates import CommitCandidates
 from triage.bisect.history import Histories, History, histories
+from triage.bisect.metric import measuring
+from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
+from triage.bisect.search import BisectRequest
+from triage.bisect.suspects import rank_changes
+from triage.bisect.two_repositories import ModelHistory, bisect_two
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import load_cases, one_case, open_runner, select_one_family, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_for_probes, exit_without_answer
+from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
     MATCHES,
     SECONDS,
@@ -43,6 +51,7 @@ from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.engine import Engine
 from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
+from triage.git_history import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure
@@ -50,10 +59,6 @@ from triage.report.bisection import bisect_document, history_document, suspects_
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import home_path
-
-if TYPE_CHECKING:  # the search needs numpy, which is slow to import
-    from triage.bisect.search import BisectRequest
-    from triage.bisect.two_repositories import ModelHistory
 
 T = TypeVar("T")
 
@@ -131,28 +136,18 @@ def bisect(
     models = _model_history(named.recipe, named.case, model, find) if model else None
     chosen = models.at(models.ends[1]) if models else named.load()
     with compiling.open(chosen, trust=trust) as runner:
-        from triage.bisect.plan import bisect_between
-        from triage.bisect.search import BisectRequest
-
         request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, metric is None, build, _asked)
         if dry_run:
             write_report(output, _forecast(request, before, after), forecast_document)
             return Exit.OK
         if models:
-            from triage.bisect.two_repositories import bisect_two
-
             if before is None or after is None:
                 raise BadInput("--model needs --good and --bad as well; for a compiler that stays name the same one twice")
             both = bisect_two(request, models, before, after)
             write_report(output, both, partial(two_repositories_document, compiler=chosen.compiler))
             return _exit_of(both.bisections)
         with _measuring(request, before, after, metric, threshold) if metric else nullcontext(request) as request:
-            if interactive:
-                from triage.cli.interactive_bisect import prompt
-
-                found = prompt(request, before, after, resume=resume)
-            else:
-                found = bisect_between(request, before, after)
+            found = prompt(request, before, after, resume=resume) if interactive else bisect_between(request, before, after)
     no_ends = found.status is Answer.INCONCLUSIVE and found.cause is None and found.failure is None
     no_ends &= repo is None and bool(good or bad or find is BisectKind.FIX)
     if no_ends and not _always_fails(runner, chosen, found, before):  # name the command that finds them
@@ -185,9 +180,6 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
 
 def _model_history(recipe: Path, name: str | None, model: str, kind: BisectKind) -> ModelHistory:
     """Open the history of a model that DIR@GOOD..BAD names. name: of the case."""
-    from triage.bisect.two_repositories import ModelHistory
-    from triage.git_history import Repository
-
     folder, at, refs = model.rpartition("@")
     good, dots, bad = refs.partition("..")
     if not (at and good and dots and bad):
@@ -199,10 +191,6 @@ def _model_history(recipe: Path, name: str | None, model: str, kind: BisectKind)
 
 def _forecast(request: BisectRequest, before: str | None, after: str | None) -> Forecast:
     """Return which candidates are known and how many probes the bisect makes at most."""
-    from triage.bisect.belief import confirmations
-    from triage.bisect.candidates import CommitCandidates
-    from triage.bisect.plan import candidates_of
-
     found, again = candidates_of(request, before, after), 2 * confirmations(request.confidence)
     if isinstance(found, CommitCandidates):
         return Forecast([], found.most_builds + again, found.cost)
@@ -218,9 +206,6 @@ def _measuring(
     request: BisectRequest, before: str | None, after: str | None, text: str, threshold: float | None
 ) -> Iterator[BisectRequest]:
     """Yield the request with a runner for which a number beyond the threshold is a failure. text: NAME[:FUNCTION]."""
-    from triage.bisect.metric import measuring
-    from triage.bisect.plan import compilers_at
-
     if before is None or after is None:
         raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
     ends = _in_order(request.kind, *compilers_at(request, before, after))
@@ -290,9 +275,6 @@ def suspects(
     (`triton:3.1.0`). For a recipe, the passes of both compilers are compared if they are installed. Commits that change the
     pass after which the two first differ are then more suspicious, as are those that change which passes run.
     """
-    from triage.bisect.search import BisectRequest
-    from triage.bisect.suspects import rank_changes
-
     is_recipe = source.suffix in RECIPES
     if is_recipe:
         chosen, failure = one_case(load_cases([source]), case), None

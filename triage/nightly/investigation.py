@@ -51,7 +51,7 @@ class Investigation:
         """Take in the clusters of a night, with what earlier runs found out. fresh: ignore what they found."""
         if "bisect" in self.steps:
             _ = self.setting.run.finder
-        cases = {case.case: case for case in night.new_failures}
+        cases = {case.case: case for case in night.cases}
         for cluster in night.clusters:
             self._add(cluster, [cases[name] for name in cluster.cases], fresh=fresh)
 

@@ -99,37 +99,30 @@ class OriginFinder:
             BadInput: There is nothing between them.
             EnvironmentFailure: There is nothing else, and no source of compilers of commits can be asked.
         """
-        problems, failure = [], None
+        problems, failure, names = [], None, " and ".join(ref.revision.name for ref in pair)
         if self.repo is not None:
             try:
                 commits = plan_commits(self._request(case), *map(rev_text, pair))
                 if len(commits.range.candidates) - len(commits.range.closed) > len(pair):
                     return _run(commits, changed)
-                names = " and ".join(ref.revision.name for ref in pair)
                 problems.append(f"no source has a compiler of a commit between {names}")
             except BadInput as error:
                 problems.append(f"the commits of {self.repo} cannot be searched: {error}")
             except EnvironmentFailure as error:
                 failure = error
-        without = self.without_nightlies(pair)
-        if without is None:
-            return self._search(case, versions_between(self.runner.registry, *pair, nightlies=True), changed)
+        inside = VersionRange(skipped=self._without_nightlies)
+        if inside.skipped is None:
+            inside = versions_between(self.runner.registry, *pair, nightlies=True)
+        if len(inside.refs) > len(pair):
+            return self._search(case, inside, changed)
+        self._without_nightlies = inside.skipped
         if failure is not None:
             raise failure
-        raise BadInput("; ".join([*problems, without]))
+        raise BadInput("; ".join([*problems, inside.skipped or f"there is no nightly between {names}"]))
 
     def can_narrow(self, pair: ToolchainPair) -> bool:
         """Return whether both are releases: between others, everything was searched at once."""
         return all(ref.is_stable for ref in pair)
-
-    def without_nightlies(self, pair: ToolchainPair) -> str | None:
-        """Return why no nightly lies between two releases, if none does."""
-        if self._without_nightlies is None:
-            inside = versions_between(self.runner.registry, *pair, nightlies=True)
-            if len(inside.refs) > len(pair):
-                return None
-            self._without_nightlies = inside.skipped
-        return self._without_nightlies or f"there is no nightly between {pair[0].revision.name} and {pair[1].revision.name}"
 
     def _search(
         self, case: Case, versions: VersionRange, changed: Failure | None, kind: BisectKind = BisectKind.REGRESSION

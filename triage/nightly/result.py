@@ -340,11 +340,6 @@ class Night:
         """The steps that an investigation left over, with their clusters."""
         return [(cluster, step) for cluster in self.clusters for step in cluster.steps if step.status == "left"]
 
-    @property
-    def new_failures(self) -> list[CaseResult]:
-        """The cases that fail the night: those that regressed, then those with another failure than before."""
-        return [*self.regressed, *self.changed]
-
 
 def cluster_id(signature: str) -> str:
     """Return the id of a failure, the same in every night."""

@@ -171,9 +171,12 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     finder, releases = setting.run.finder, cluster.known_pair
     if not finder.can_narrow(releases):
         raise NoResult("its culprit is not a pair of releases", "skipped")
-    if finder.repo is None and (reason := finder.without_nightlies(releases)):
-        raise NoResult(f"{reason}; commits are searched with --repo", "skipped")
-    origin = finder.narrow(cluster.case, releases, cluster.representative.changed_failure)
+    try:
+        origin = finder.narrow(cluster.case, releases, cluster.representative.changed_failure)
+    except BadInput as error:
+        if finder.repo is None:
+            raise NoResult(f"{error}; commits are searched with --repo", "skipped") from error
+        raise
     if origin.pair is None:
         raise NoResult(origin.bisection.reason or "no answer")
     cluster.pair = origin.pair
