@@ -50,7 +50,7 @@ def test_the_failing_function_is_followed_and_no_other() -> None:
     found = judge(good, bad)
     assert (found.good, found.bad) == ("main$1_mul", "main$1_mul")
     assert found.persistent is not None
-    assert found.persistent.pass_name == "Tile"
+    assert found.persistent.after.name == "Tile"
     assert found.persistent.functions[1] == "main$1_mul"
 
 
@@ -72,7 +72,7 @@ def test_a_function_that_always_differed_is_traced_to_the_program() -> None:
     assert found.bad == "main$0_addmul"
     assert found.persistent is not None
     assert found.persistent.functions[1] is None
-    assert found.persistent.pass_name == "Fuse"
+    assert found.persistent.after.name == "Fuse"
 
 
 def test_equal_up_to_the_failing_pass_is_no_divergence() -> None:
@@ -116,7 +116,7 @@ def kernel_dumps(text: str) -> Iterator[tuple[str, Op]]:
 
 def named(good: str, bad: str, start: str = "f32") -> str | None:
     found = judge(passes(good, kernel(start)), passes(bad, kernel(start)))
-    return found.persistent.pass_name if found.persistent else None
+    return found.persistent.after.name if found.persistent else None
 
 
 STRIDED = "memref<4xf32,strided<[?]>>"

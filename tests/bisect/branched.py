@@ -14,7 +14,7 @@ from triage.bisect import plan
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, run_search
 from triage.execution.task import ProbeJob
-from triage.git_history import CommitPosition, Timeline
+from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress

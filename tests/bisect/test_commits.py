@@ -11,7 +11,7 @@ from triage.bisect.candidates import CommitCandidates, commit_range
 from triage.bisect.prior import PassEvidence
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
-from triage.git_history import Timeline
+from triage.git_history.timeline import Timeline
 from triage.model.revision import Revision
 from triage.report.bisection import bisect_document, verdict_text
 from triage.report.formats import rendered

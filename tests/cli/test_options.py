@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Triage
+from tests.recipes.loading import load_recipes
 from triage.cli.app import COMMANDS, every_command
+from triage.cli.context import one_case, select_families
+from triage.model.case import Case, Input, InputKind, Target
+from triage.model.errors import BadInput
 
 MOST_COMMANDS, MOST_PARAMETERS = 32, 200
 LEAVES: dict[str, Any] = {" ".join(words): command for words, command in every_command()}
@@ -70,3 +75,62 @@ def test_an_unknown_command_suggests_a_known_one(triage: Triage) -> None:
 def test_bash_is_offered_commands(triage: Triage, words: list[str], offered: set[str]) -> None:
     asked = {"_TRIAGE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     assert set(triage(env={**os.environ, **asked}).stdout.split()) == offered
+
+
+MATRIX = """name: m
+input: m.mlir
+target: {backend: cuda, chip: "${chip}"}
+flags: ["--iree-x=${dtype}"]
+matrix: {chip: [sm_80, sm_90], dtype: [f16, f8]}
+"""
+
+
+def matrix_cases(folder: Path) -> tuple[Case, ...]:
+    (folder / "m.mlir").write_text("")
+    (folder / "m.yaml").write_text(MATRIX)
+    return tuple(load_recipes([folder / "m.yaml"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("m[chip=sm_80,dtype=f8]", "chip=sm_80,dtype=f8"),
+        ("chip=sm_80,dtype=f8", "chip=sm_80,dtype=f8"),
+        ("dtype=f8,chip=sm_80", "chip=sm_80,dtype=f8"),
+        ("dtype=f8, chip=sm_90", "chip=sm_90,dtype=f8"),
+    ],
+)
+def test_matrix_values_select_a_case_in_any_order(tmp_path: Path, name: str, expected: str) -> None:
+    assert one_case(matrix_cases(tmp_path), name).name == f"m[{expected}]"
+
+
+@pytest.mark.parametrize("name", ["dtype=f8", "dtype=f4", None])
+def test_an_ambiguous_or_unknown_case_lists_the_choices(tmp_path: Path, name: str | None) -> None:
+    with pytest.raises(BadInput) as error:
+        one_case(matrix_cases(tmp_path), name)
+    assert "m[chip=sm_90,dtype=f8]" in str(error.value)
+
+
+def case(name: str, family: str) -> Case:
+    return Case(name, name, "", family, Path("r.yaml"), Input(Path("m"), InputKind.OTHER), Target("cuda"))
+
+
+IREE, TRITON, CYTHON = case("a", "iree"), case("b", "triton"), case("c", "command:cython")
+
+
+def selected(cases: list[Case], revs: list[str]) -> list[tuple[str, list[str], list[str]]]:
+    return [
+        (selection.family, [case.name for case in selection.cases], list(selection.revs))
+        for selection in select_families(cases, revs)
+    ]
+
+
+def test_a_rev_without_a_prefix_belongs_to_iree_among_several_families(capsys: pytest.CaptureFixture[str]) -> None:
+    assert selected([TRITON, IREE], ["3.3.0"]) == [("iree", ["a"], ["3.3.0"])]
+    assert "triton:latest" in capsys.readouterr().err
+    assert selected([IREE, TRITON, CYTHON], ["3.3.0", "triton:3.2.0", "command:cython:3.0.0"]) == [
+        ("iree", ["a"], ["3.3.0"]),
+        ("triton", ["b"], ["triton:3.2.0"]),
+        ("command:cython", ["c"], ["command:cython:3.0.0"]),
+    ]
+    assert capsys.readouterr().err == ""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.conftest import Triage
+from tests.conftest import ROOT, Triage
 from tests.fake_releases import install
+from triage.compilers.pasted_text import read_mlir as read_text
 
 
 @pytest.fixture
@@ -63,3 +68,211 @@ def test_options_of_programs_are_refused_for_recipes(triage: Triage, tmp_path: P
     for words in (("a.yaml", "--backend", "rocm"), ("a.mlir", "b.mlir", "--save", "c.yaml"), ("missing.mlir",)):
         done = triage("run", *words, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.real
+def test_each_printed_command_works_as_typed(shared_home: Path, triage: Triage) -> None:
+    written = triage("init", "my recipes")
+    lines = [shlex.split(line) for line in written.stdout.splitlines() if "triage " in line]
+    assert len(lines) == 4
+    printed = [triage(*words[1:]) for words in lines]
+    assert [done.returncode for done in printed] == [1, 0, 0, 0], printed
+    why, run, bisect, new = (done.stdout for done in printed)
+    assert "undeclared-device" in why
+    assert "5 passed, 1 xfail" in run
+    assert "introduced by IREE 3.1.0" in bisect
+    assert new == "mine.yaml\n"
+
+
+def test_the_written_folder_validates_and_is_never_overwritten(home: Path, triage: Triage, tmp_path: Path) -> None:
+    folder = tmp_path / "recipes"
+    done = triage("init", folder, "--all", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["recipes"] == sorted(path.name for path in (ROOT / "recipes").glob("*.yaml"))
+    checked = json.loads(triage("recipe", "validate", folder, "--format", "json").stdout)
+    assert checked["problems"] == []
+    assert not list(folder.rglob("__pycache__"))
+    (folder / "cuda-matmul-f32.yaml").write_text("mine")
+    again = triage("init", folder)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert (folder / "cuda-matmul-f32.yaml").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_brings_the_examples(home: Path, tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "uv", "build", "--wheel", "--out-dir", tmp_path, ROOT], check=True, capture_output=True
+    )
+    [wheel] = tmp_path.glob("*.whl")
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "uv", "venv", environment, "--python", sys.executable], check=True)
+    install = [sys.executable, "-m", "uv", "pip", "install", "--python", environment / "bin" / "python", wheel]
+    subprocess.run(install, check=True)
+    program = environment / "bin" / "triage"
+    for words in (["init", "recipes"], ["init", "--all", "every"], ["recipe", "validate", "recipes", "every"]):
+        done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+FIRST = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
+SECOND = FIRST.replace("first", "second")
+WHOLE = f"#map = affine_map<(d0) -> (d0)>\nmodule {{\n  {FIRST.rstrip()}\n}}\n"
+COMMAND = "iree-compile a.mlir \\\n    --iree-hal-target-backends=llvm-cpu \\\n    -o a.vmfb"
+ISSUE = f"""It's broken since last week:
+
+```
+error: something went wrong
+```
+
+Save this as `a.mlir`:
+
+```mlir
+{WHOLE}```
+
+```shell
+$ {COMMAND}
+$ iree-run-module --module=a.vmfb --input=8xf32=1
+```
+"""
+GIST = f"// RUN: iree-compile --iree-hal-target-backends=vmvx %s | FileCheck %s\n{FIRST}\n{SECOND}"
+QUOTED = "".join(f"> {line}\n" for line in ISSUE.splitlines())
+TWO = f"""<details><summary>first</summary>
+
+```
+{FIRST}```
+</details>
+
+~~~mlir
+{SECOND}~~~
+
+Run `iree-compile --iree-hal-target-backends=vmvx a.mlir` or `iree-compile --iree-hal-target-backends=llvm-cpu a.mlir`.
+"""
+DUMP = f"```mlir\n// -----// IR Dump After Canonicalizer //----- //\n{FIRST}```\n```mlir\n{SECOND}```\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "programs", "commands"),
+    [
+        (ISSUE, [WHOLE], ["llvm-cpu"]),
+        (QUOTED, [WHOLE], ["llvm-cpu"]),
+        (ISSUE.replace("\n", "\r\n"), [WHOLE], ["llvm-cpu"]),
+        (GIST, [f"{FIRST}\n{SECOND}"], ["vmvx"]),
+        (WHOLE, [WHOLE], []),
+        (TWO, [FIRST, SECOND], ["vmvx", "llvm-cpu"]),
+        (DUMP, [SECOND], []),
+        ("nothing of use: `iree-compile` fails", [], []),
+    ],
+)
+def test_programs_and_command_lines_are_found(text: str, programs: list[str], commands: list[str]) -> None:
+    pasted = read_text(text)
+    assert [program.text for program in pasted.programs] == programs
+    assert [command.text.partition("backends=")[2].split()[0] for command in pasted.commands] == commands
+    assert all(command.text.startswith("iree-compile ") for command in pasted.commands)
+
+
+def test_an_issue_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -> None:
+    (tmp_path / "issue.md").write_text(ISSUE)
+    recipe = tmp_path / "mine.yaml"
+    done = triage("recipe", "new", recipe, "--from-text", tmp_path / "issue.md", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["left_out"], answer["input"]) == (["-o a.vmfb"], str(tmp_path / "mine.mlir"))
+    assert (tmp_path / "mine.mlir").read_text() == WHOLE
+    assert triage("recipe", "validate", recipe).returncode == 0
+
+
+def test_an_ambiguous_text_is_refused_with_the_choices(home: Path, triage: Triage, tmp_path: Path) -> None:
+    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
+    done = triage(*words, input=TWO)
+    assert done.returncode == 2
+    assert "--block" in done.stderr
+    assert "line 4" in done.stderr
+    done = triage(*words, "--block", "2", input=TWO)
+    assert done.returncode == 2
+    assert "--line" in done.stderr
+    assert triage(*words, "--block", "3", "--line", "1", input=TWO).returncode == 2
+    assert not (tmp_path / "mine.yaml").exists()
+    assert triage(*words, "--block", "2", "--line", "1", input=TWO).returncode == 0
+    assert (tmp_path / "mine.mlir").read_text() == SECOND
+    assert "backend: vmvx" in (tmp_path / "mine.yaml").read_text()
+
+
+CUT_START = "  %0 = arith.addf %a, %b : f32\n  func.return %0 : f32\n}\n"
+CUT_END = WHOLE.rstrip().rstrip("}")
+KERNEL = """import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def add(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+add[(1,)](torch.rand(10).cuda(), torch.rand(10).cuda(), 10, BLOCK=64)
+"""
+
+
+@pytest.mark.parametrize("program", [CUT_START, CUT_END])
+@pytest.mark.parametrize("fence", ["```mlir\n{}```\n", "{}"])
+def test_a_program_that_was_cut_is_refused(home: Path, triage: Triage, tmp_path: Path, program: str, fence: str) -> None:
+    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
+    assert triage(*words, input=f"{fence.format(program)}\n{COMMAND}\n").returncode == 2
+    assert not [*tmp_path.glob("mine.*")]
+
+
+@pytest.mark.parametrize(
+    ("version", "revs"),
+    [
+        ("IREE compiler version 3.3.0 @ abc", ["3.3.0"]),
+        ("### Version information\n\n3.3.0\n", ["3.3.0"]),
+        ("iree-base-compiler==3.4.0rc20250312, but iree-base-compiler 3.2.0 is fine", ["nightly:2025-03-12", "3.2.0"]),
+        ("Python 3.11.2", []),
+    ],
+)
+def test_the_reported_versions_and_failure_are_kept(
+    home: Path, triage: Triage, tmp_path: Path, version: str, revs: list[str]
+) -> None:
+    error = "a.mlir:3:8: error: 'func.func' op uses 81920 bytes of shared memory; exceeded the limit of 65536 bytes"
+    recipe = tmp_path / "mine.yaml"
+    done = triage("recipe", "new", recipe, "--from-text", "-", "--format", "json", input=f"{ISSUE}\n{error}\n\n{version}\n")
+    answer = json.loads(done.stdout)
+    assert (answer["reported_for"], answer["reported_failure"]) == (revs, "shared-memory-overflow")
+    next_line = done.stderr.splitlines()[-1]
+    assert [word for word in next_line.split() if word in revs] == revs
+    assert "failure: shared-memory-overflow" in recipe.read_text()
+    assert triage("recipe", "validate", recipe).returncode == 0
+
+
+def test_a_kernel_in_a_python_block_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -> None:
+    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-", "--no-try"]
+    done = triage(*words, input=f"Fails with triton 3.2.0:\n```python\n{KERNEL}```\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.rstrip().endswith("-t 3.2.0")
+    text = (tmp_path / "mine.yaml").read_text()
+    assert "compiler: triton" in text
+    assert "BLOCK: 64" in text
+    assert "def add" in (tmp_path / "mine.py").read_text()
+
+
+LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "flags"),
+    [
+        (LLVM, "llc -O2 -mtriple=x86_64 a.ll -o -", ["-O2", "-mtriple=x86_64"]),
+        (LLVM, "`opt-19 -passes=instcombine -S < a.ll`", ["-passes=instcombine", "-S"]),
+        (WHOLE, "$ mlir-opt --canonicalize a.mlir | FileCheck a.mlir", ["--canonicalize"]),
+        (WHOLE, "// RUN: circt-opt %s --cse", ["--cse"]),
+    ],
+)
+def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(
+    home: Path, triage: Triage, tmp_path: Path, program: str, line: str, flags: list[str]
+) -> None:
+    recipe = tmp_path / "mine.yaml"
+    done = triage("recipe", "new", recipe, "--from-text", "-", input=f"```\n{program}```\n{line}\n")
+    assert done.returncode == 0, done.stderr
+    values = yaml.safe_load(recipe.read_text())
+    assert values["flags"] == flags
+    assert (tmp_path / values["input"]).read_text() == program
+    assert triage("recipe", "validate", recipe).returncode == 0

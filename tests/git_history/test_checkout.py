@@ -14,8 +14,8 @@ import pytest
 
 from tests.git_history.history import ENV, History
 from triage.execution.process import Log
-from triage.git_history import Repository
 from triage.git_history.checkout import Checkout, GitFailed
+from triage.git_history.repository import Repository
 
 Place = Callable[..., Path]
 

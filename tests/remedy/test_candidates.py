@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.remedy.flag_compiler import FLAGS, a_case, a_toolchain, failed
 from triage.compilers.base import KernelSpec
 from triage.compilers.registry import family_of
+from triage.mlir import Module, parse_module, print_module
 from triage.model.case import Case
 from triage.model.outcome import Failure
 from triage.remedy.candidates import CaseChange, Situation, first_tier, second_tier
+from triage.remedy.rewrites import add_barriers
 
 IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 
@@ -58,3 +62,32 @@ def test_kernel_options_are_input_changes() -> None:
     assert applied.spec.options == {"num_warps": 4, "num_stages": 3}
     assert case.spec is kernel
     assert not [change for change in first_tier(situation(a_case(), failed("assertion").failure)) if change.input_change]
+
+
+BARRIER = ("util.optimization_barrier", {"flow.tensor.transfer"})
+HERE, THERE = "#hal.device.promise<@__device_0>", "#hal.device.promise<@__device_1>"
+PROGRAM = """"builtin.module"() ({
+  "func.func"() <{arg_attrs = [{iree.abi.affinity = HERE}, {}, {name = "n"}], function_type = (tensor<4xf32>, tensor<?x4xf32>, index) -> tensor<4xf32>, sym_name = "f"}> ({
+  ^bb0(%arg0: tensor<4xf32>, %arg1: tensor<?x4xf32>, %arg2: index):
+    %0 = "flow.tensor.transfer"(%arg0) <{target = THERE}> : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "flow.tensor.transfer"(%arg1, %arg2) <{target = THERE}> : (tensor<?x4xf32>, index) -> tensor<?x4xf32>
+    "func.return"(%0) : (tensor<4xf32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+""".replace("HERE", HERE).replace("THERE", THERE)  # fmt: skip  # noqa: E501
+
+
+@pytest.fixture
+def program() -> Module:
+    return parse_module(PROGRAM)
+
+
+def test_each_transfer_gets_one_barrier(program: Module) -> None:
+    assert add_barriers(program, *BARRIER)
+    names = [one.name for one in program.functions()[0].regions[0].blocks[0].operations]
+    assert names == ["util.optimization_barrier", "flow.tensor.transfer"] * 2 + ["func.return"]
+    text = print_module(program)
+    assert '%0 = "util.optimization_barrier"(%arg0) : (tensor<4xf32>) -> tensor<4xf32>' in text
+    assert '"flow.tensor.transfer"(%2, %arg2)' in text
+    assert not add_barriers(program, *BARRIER)
+    assert print_module(program) == text

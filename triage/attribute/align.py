@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -94,6 +95,11 @@ def _without_pass(after: PassName) -> str:
     return after.name.removesuffix("Pass")
 
 
+def _key(after: PassName, renamed: Mapping[str, str]) -> str:
+    name = _without_pass(after)
+    return renamed.get(name, name)
+
+
 StatePair = tuple[FunctionState | None, FunctionState | None]
 
 
@@ -111,10 +117,10 @@ class AlignedPass:
     """The function that it changed, by its name on the good and the bad compiler; None for the whole program."""
 
     @property
-    def pass_name(self) -> str:
+    def after(self) -> PassName:
         state = self.bad or self.good
         assert state is not None
-        return state.after.name
+        return state.after
 
     @property
     def states_after(self) -> StatePair:
@@ -166,12 +172,8 @@ class TracePair:
         while common and ((bad_early and passes[common - 1].bad is None) or (good_early and passes[common - 1].good is None)):
             common -= 1
         failing = _without_pass(self.bad.failed.after) if self.bad.failed else None
-        reached = [number for number in range(common, len(passes)) if self._key(passes[number]) == failing]
+        reached = [number for number in range(common, len(passes)) if _key(passes[number].after, self.renamed) == failing]
         return passes[: reached[0] if reached else common]
-
-    def _key(self, aligned: AlignedPass) -> str:
-        name = aligned.pass_name.removesuffix("Pass")
-        return self.renamed.get(name, name)
 
     def find(self, good: Sequence[FunctionState], bad: Sequence[FunctionState], same: SameTest) -> AlignedPass | None:
         """Find the first pass after which two sequences of states never become equal again."""
@@ -204,9 +206,7 @@ def align(
     def equal(left: FunctionState | None, right: FunctionState | None) -> bool:
         return left is right if left is None or right is None else same(left, right)
 
-    good_keys, bad_keys = (
-        [renamed.get(_without_pass(state.after), _without_pass(state.after)) for state in run] for run in (good, bad)
-    )
+    good_keys, bad_keys = ([_key(state.after, renamed) for state in run] for run in (good, bad))
     here: FunctionState | None = None
     there: FunctionState | None = None
     for tag, i, i_end, j, j_end in SequenceMatcher(None, good_keys, bad_keys, autojunk=False).get_opcodes():
@@ -247,12 +247,7 @@ def _follow(traces: TracePair, same: SameTest) -> Divergence:
     if bad.failed is not None:  # the failing pass ran on the program
         return program
     found = [program, *(_in_function(traces, name, same) for name in sorted(bad.device))]
-    return min((each for each in found if each.persistent), key=_turn, default=program)
-
-
-def _turn(found: Divergence) -> int:
-    assert found.persistent is not None
-    return found.persistent.turn
+    return min(found, key=lambda each: each.persistent.turn if each.persistent else math.inf)
 
 
 def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:

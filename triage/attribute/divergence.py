@@ -16,7 +16,7 @@ from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
-from triage.git_history import Repository
+from triage.git_history.repository import Repository
 from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import DumpReader, PassName
 from triage.model.case import Case

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from triage.git_history import Repository
-from triage.git_history.repository import GitRefused
+from triage.git_history.repository import GitRefused, Repository
 from triage.mlir.ir_reader import LineSplitter, PassName, pass_in
 
 _MAX_LINES = 3000

@@ -14,8 +14,9 @@ import numpy as np
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain
 from triage.bisect.result import Suspect, UntestableRevision
-from triage.git_history import Branch, Links, Timeline, place_of, pull_request, read_branches, same_change
-from triage.git_history.refs import links_of, read_moves
+from triage.git_history.branches import Branch, place_of, read_branches, same_change
+from triage.git_history.refs import Links, links_of, pull_request, read_moves
+from triage.git_history.timeline import Timeline
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.outcome import Outcome, Untestable

@@ -147,7 +147,7 @@ def _run_time_judge(
         raise BadInput(f"{case.name} has no run time: {specs}")
     fitting = [spec for spec in specs if function in ("", spec.label)]
     if len(fitting) != 1:
-        raise BadInput(f"choose the function to bisect with --function: {', '.join(spec.label for spec in specs)}")
+        raise BadInput(f"choose the function with --metric run_seconds:FUNCTION: {', '.join(spec.label for spec in specs)}")
 
     def timed(case: Case, ref: ToolchainRef) -> Timed | str:
         key = (case.input, case.flags, ref.revision.name)

@@ -9,8 +9,7 @@ from triage.attribute.divergence import attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.prior import PassEvidence
 from triage.execution.engine import Engine
-from triage.git_history import Repository
-from triage.git_history.repository import GitRefused
+from triage.git_history.repository import GitRefused, Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.toolchains.registry import ToolchainRef

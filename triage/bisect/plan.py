@@ -15,7 +15,9 @@ from triage.bisect.candidates import BisectRange, CommitCandidates, commit_range
 from triage.bisect.releases import follow_failure, search_from_open_ends
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
-from triage.git_history import Repository, Timeline, UnknownCommit, main_refs
+from triage.git_history.branches import main_refs
+from triage.git_history.repository import Repository, UnknownCommit
+from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from triage.git_history import Branch, PinMove
+from triage.git_history.branches import Branch
+from triage.git_history.refs import PinMove
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failure, Verdict
 from triage.model.revision import Revision

@@ -29,7 +29,7 @@ from triage.bisect.result import (
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_signature, verdict_of
 from triage.execution.task import ProbeJob
-from triage.git_history import Repository
+from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Untestable, Verdict

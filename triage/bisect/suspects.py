@@ -12,8 +12,8 @@ from triage.bisect.plan import line_to, range_end
 from triage.bisect.prior import Clues, commit_prior, explain
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.bisect.search import BisectRequest
-from triage.git_history import place_of, pull_request, read_branches, same_change, title
-from triage.git_history.refs import links_of
+from triage.git_history.branches import place_of, read_branches, same_change
+from triage.git_history.refs import links_of, pull_request, title
 from triage.model.outcome import Failure
 
 _SHOWN = 20  # changes

@@ -22,8 +22,8 @@ from triage.bisect.candidates import BisectRange, Candidate, commit_change
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
 from triage.bisect.result import Answer, Bisection, Combination, Side
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
-from triage.git_history import Repository
 from triage.git_history.refs import links_of
+from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failed, Outcome, Untestable

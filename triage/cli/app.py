@@ -58,13 +58,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "recipe": ("recipe:app", "Write, validate and list recipes."),
     "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
-_NO_LOG = "`triage bisect --interactive --resume` keeps its verdicts"
-_MODEL = "use --model DIR@GOOD..BAD"
-_PASSES = "passes are always compared where that helps"
-_FAMILY = "write the family before the revision, such as FAMILY:3.2.0"
-_FUNCTION, _TIME = "use --metric run_seconds:FUNCTION", "each probe is measured for at most 60 s"
-_NAMES_FAILURES = "`triage classify` names the failures of a log"
-_PHASES = "the phase is that of the pass, and no phase is compiled by itself"
 #: What replaces a command, an option of one command, or an option of several.
 _REMOVED = {
     "watch": "progress is printed on the terminal, and the finished night is in nightly.json",
@@ -83,39 +76,30 @@ _REMOVED = {
     "--quarantine": "write an `expect` entry with `issue:` in the recipe",
     "--costs": "each shard has every N-th case",
     "--spare": "nothing replaces it",
-    "--import-log": _NO_LOG,
-    "--export-log": _NO_LOG,
-    "--model-repo": _MODEL,
-    "--model-good": _MODEL,
-    "--model-bad": _MODEL,
-    "--attribute": _PASSES,
-    "--no-attribute": _PASSES,
-    "attribute --function": _FUNCTION,
-    "attribute --time": _TIME,
     "attribute --jobs": "one compile per core runs at once",
-    "remedy --function": _FUNCTION,
-    "remedy --time": _TIME,
     "remedy --run": "`triage bench` measures a program with the remedy's flags",
-    "bisect --function": _FUNCTION,
-    "bisect --time": _TIME,
     "bisect --repeats": "--confidence decides how often a pair is compiled",
     "bisect --worse": "the values at --good and --bad show which are worse",
     "history --share": "half of all compiles are spent at most; --every compiles all",
-    "install --family": _FAMILY,
     "install --jobs": "four are installed at once",
-    "info --family": _FAMILY,
     "list --family": "write `triage toolchains list FAMILY`",
     "new --kernel": "write --input FILE.py:KERNEL",
-    "attribute --phases": _PHASES,
-    "attribute --no-phases": _PHASES,
     "reduce --metric": "write a recipe of `compiler: command` whose command fails where the number is too large",
-    "reduce --save-other-failures": _NAMES_FAILURES,
-    "reduce --slipped": _NAMES_FAILURES,
+    **dict.fromkeys(("--import-log", "--export-log"), "`triage bisect --interactive --resume` keeps its verdicts"),
+    **dict.fromkeys(("--model-repo", "--model-good", "--model-bad"), "use --model DIR@GOOD..BAD"),
+    **dict.fromkeys(("--attribute", "--no-attribute"), "passes are always compared where that helps"),
+    **dict.fromkeys(("attribute --function", "remedy --function", "bisect --function"), "use --metric run_seconds:FUNCTION"),
+    **dict.fromkeys(("attribute --time", "remedy --time", "bisect --time"), "each probe is measured for at most 60 s"),
+    **dict.fromkeys(("install --family", "info --family"), "write the family before the revision, such as FAMILY:3.2.0"),
+    **dict.fromkeys(
+        ("attribute --phases", "attribute --no-phases"), "the phase is that of the pass, and no phase is compiled by itself"
+    ),
+    **dict.fromkeys(("reduce --save-other-failures", "reduce --slipped"), "`triage classify` names the failures of a log"),
 }
 _MANY = 8  # options of a command from which on panels help to find one
 _PANELS = {
     "What": "--case --suite-config --find --match --metric --vary --model --backend --chip --input --all "
-    "--interactive --run --dispatch --top --bisect --reduce --investigate --bench --save --from-text --block --line",
+    "--interactive --dispatch --bisect --reduce --investigate --bench --save --from-text --block --line",
     "Where to search": "--toolchain --baseline --good --bad --since --until --repo --project --every --build --share",
     "How sure": "--confidence --trust --fresh --threshold --time --budget --strict --try",
     "Output": "--out --format --github --allow-missing",

@@ -51,7 +51,7 @@ from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.engine import Engine
 from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
-from triage.git_history import Repository
+from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure

@@ -155,7 +155,7 @@ def attribute(
     from triage.attribute.divergence import attribute as compare
     from triage.attribute.result import ComparisonResult
     from triage.bisect.metric import measuring, slower_kernel
-    from triage.git_history import Repository
+    from triage.git_history.repository import Repository
 
     case = chosen.load()
     clone = Repository(repo) if repo else None

@@ -14,7 +14,7 @@ from triage.bisect.result import Answer, Bisection
 from triage.execution.engine import Engine, time_limit
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
-from triage.git_history import Repository
+from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage

@@ -16,7 +16,7 @@ from triage.bisect.result import (
     Suspect,
     Transition,
 )
-from triage.git_history import Branch
+from triage.git_history.branches import Branch
 from triage.model.outcome import Status
 from triage.report.document import Block, Bullets, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import (

@@ -8,7 +8,7 @@ import pytest
 from tests.git_history.history import History
 from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive
-from triage.git_history import Timeline
+from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Workspace
 from triage.toolchains.install import is_intact

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.git_history.history import History
-from triage.git_history import Timeline
+from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
 from triage.toolchains.home import Workspace
 from triage.toolchains.install import is_intact, stored
@@ -137,7 +137,7 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
     """
     code = (
         "import sys; from pathlib import Path\n"
-        "from triage.git_history import Timeline\nfrom triage.toolchains.home import Workspace\n"
+        "from triage.git_history.timeline import Timeline\nfrom triage.toolchains.home import Workspace\n"
         "from triage.toolchains.sources.commands import SourceBuilds\n"
         "from tests.toolchains.sources.test_builds import steps_of\n"
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"

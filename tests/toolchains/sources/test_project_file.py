@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.git_history.history import History
-from triage.git_history import Repository
+from triage.git_history.repository import Repository
 from triage.model.errors import BadFiles, BadInput
 from triage.toolchains.home import Workspace
 from triage.toolchains.sources.project import find_project, load_project, parse_project, shipped_projects, sources_of

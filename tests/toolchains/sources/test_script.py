@@ -6,7 +6,7 @@ import pytest
 
 from tests.git_history.history import History
 from tests.programs import write_program
-from triage.git_history import Timeline
+from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Workspace
 from triage.toolchains.sources.base import Build

@@ -9,7 +9,7 @@ import pytest
 from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
-from triage.git_history import Timeline
+from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index

@@ -15,8 +15,8 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
-from triage.git_history import Timeline
 from triage.git_history.refs import links_of
+from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.recipes.mapping import Text
 from triage.toolchains.home import Workspace, disk_errors

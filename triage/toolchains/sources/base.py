@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar, Protocol
 
 from pydantic import AfterValidator
 
-from triage.git_history import CommitPosition, Repository, Timeline
+from triage.git_history.repository import Repository
+from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.revision import Revision
 from triage.recipes.mapping import MappingFormat, Matching, OneOrMore, Text
 from triage.toolchains.home import Workspace

@@ -18,8 +18,9 @@ from pydantic import Field
 
 from triage.execution.containment import Purpose
 from triage.execution.process import Log, run, unlimited
-from triage.git_history import Repository, Timeline
 from triage.git_history.checkout import Checkout
+from triage.git_history.repository import Repository
+from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending, Execution
 from triage.recipes.mapping import Duration, Text, Texts, Variables

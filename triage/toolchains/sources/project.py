@@ -10,8 +10,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from triage.git_history import Repository
 from triage.git_history.refs import read_tags, tags_for
+from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
 from triage.recipes.document import parse_document, read_text
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of

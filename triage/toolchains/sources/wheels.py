@@ -15,8 +15,8 @@ from typing import Self
 from packaging.version import Version
 from pydantic import Field, model_validator
 
-from triage.git_history import CommitPosition, Timeline
 from triage.git_history.refs import day_in, tags_for
+from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput, Unobtainable
 from triage.model.revision import Revision
 from triage.recipes.mapping import Text
