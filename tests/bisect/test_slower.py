@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,24 +13,24 @@ from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
 from triage.bisect.metric import TimeJudge, compile_time_judge
 from triage.execution.judge import Metric
-from triage.execution.timing import TimedRun
+from triage.execution.timing import Timed
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Compiled, Failed, Measured, Probe, Untestable
 from triage.toolchains.registry import ToolchainRef
 
 CASE = case_named("case")
-[REF] = release_refs(1)
+FIRST, LAST, REF = release_refs(3)
 
 
-def timed(machine: Machine, seconds: float) -> TimedRun:
-    return TimedRun(RUNNER, InventedProgram(machine, seconds), MAIN)  # type: ignore[arg-type]
+def timed(machine: Machine, seconds: float) -> Timed:
+    return partial(InventedProgram(machine, seconds).sample, RUNNER, MAIN)
 
 
 def judged(true: float, machine: Machine, *, bad: float = 0.02, ratio: float = 1.41, letter: str = "P") -> Any:
     good, worse, new = (timed(machine, seconds) for seconds in (0.01, bad, true))
     ready = iter([good, worse, new])
-    judge = TimeJudge(Metric.RUN_SECONDS, CASE, (REF, REF), lambda _case, _ref: next(ready), ratio, 600.0)
+    judge = TimeJudge(Metric.RUN_SECONDS, CASE, (FIRST, LAST), lambda _case, _ref: next(ready), ratio, 600.0)
     return judge.judge(Probe(CASE, REF.revision, None, outcome(letter), Measured(), cached=True), REF)
 
 

@@ -20,12 +20,11 @@ from triage.execution.timing import (
     Pace,
     Program,
     Timed,
-    TimedCompile,
-    TimedRun,
     compare_times,
     compile_program,
     functions_of,
     rounds,
+    time_compile,
 )
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
@@ -130,8 +129,12 @@ def compile_time_judge(runner: Engine, case: Case, ends: Ends, threshold: float 
 
     A compile far from the threshold is made once, others are repeated in turn with both ends.
     """
+
+    def timed(case: Case, ref: ToolchainRef) -> Timed:
+        return partial(time_compile, runner, case, ref)
+
     low, high = (max(_least_value(runner, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6) for ref in ends)
-    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, partial(TimedCompile, runner), 1 + _LEAST_SLOWER, budget)
+    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, timed, 1 + _LEAST_SLOWER, budget)
     if threshold is None:
         threshold = low * (math.sqrt(high / low) if high > low * _CLEAR**2 else judge.halfway())
     judge.ratio, judge.threshold = threshold / low, threshold
@@ -154,7 +157,7 @@ def _run_time_judge(
         if key not in programs:
             programs[key] = compile_program(runner, case, ref, folder / f"{len(programs):04}.out")
         program = programs[key]
-        return program if isinstance(program, str) else TimedRun(runner, program, fitting[0])
+        return program if isinstance(program, str) else partial(program.sample, runner, fitting[0])
 
     judge = TimeJudge(Metric.RUN_SECONDS, case, ends, timed, ratio or 1 + _LEAST_SLOWER, budget)
     judge.ratio = ratio or judge.halfway()
@@ -209,11 +212,12 @@ class TimeJudge:
         if not isinstance(probe.outcome, Compiled):
             return probe
         probe = replace(probe, cached=False)
-        timed = self.timed(probe.case, ref)
+        known = [one for one, end in zip(self.contenders, self.ends, strict=True) if (probe.case, ref) == (self.case, end)]
+        timed = known[0] if known else self.timed(probe.case, ref)
         if isinstance(timed, str):
             return replace(probe, outcome=Untestable(Cause.TARGET, f"no {self.noun} time: {timed}"))
         if self.threshold is not None:
-            sample = timed.sample()
+            sample = timed()
             if isinstance(sample, str):
                 return replace(probe, outcome=Untestable(Cause.NOISE, f"no {self.noun} time: {sample}"))
             if not self.threshold / _CLEAR < sample.seconds < self.threshold * _CLEAR:
@@ -251,7 +255,7 @@ class TimeJudge:
         pairs = list(zip(contenders, samples, strict=True))
         for number, turn in rounds(pairs, time.monotonic() + self.budget, grace=math.inf):
             for contender, times in turn:
-                sample = contender.sample()
+                sample = contender()
                 if isinstance(sample, str):
                     return f"no {self.noun} time: {sample}"
                 if number:

@@ -9,7 +9,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -90,37 +90,16 @@ class Program:
         return errors.splitlines()[-1][:200] if errors else f"the run ended with {ending}"
 
 
-@dataclass(frozen=True, slots=True)
-class TimedRun:
-    """The run of a function of a compiled program."""
-
-    engine: Engine
-    program: Program
-    spec: RunSpec
-
-    def sample(self) -> Sample | str:
-        """Measure it once; the reason when that is not possible."""
-        return self.program.sample(self.engine, self.spec)
+Timed = Callable[[], Sample | str]
+"""Measures something once; the reason when that is not possible."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimedCompile:
-    """The compile of a case, in CPU time. Nothing else is compiled meanwhile."""
-
-    engine: Engine
-    case: Case
-    ref: ToolchainRef
-
-    def sample(self) -> Sample | str:
-        """Measure it once; the reason when that is not possible."""
-        probe = self.engine.probe(replace(self.case, run=None), self.ref, fresh=True)
-        if not isinstance(probe.outcome, Compiled):
-            return "it does not compile again"
-        return Sample(probe.measured.cpu_seconds, probe.measured.peak_rss_mb)
-
-
-Timed = TimedRun | TimedCompile
-"""Something that takes time, and can be repeated."""
+def time_compile(engine: Engine, case: Case, ref: ToolchainRef) -> Sample | str:
+    """Measure the compile of a case once, in CPU time. Nothing else is compiled meanwhile."""
+    probe = engine.probe(replace(case, run=None), ref, fresh=True)
+    if not isinstance(probe.outcome, Compiled):
+        return "it does not compile again"
+    return Sample(probe.measured.cpu_seconds, probe.measured.peak_rss_mb)
 
 
 def dispatch_programs(runner: Engine, case: Case, ref: ToolchainRef, target: Path) -> list[tuple[RunSpec, Program | str]] | str:

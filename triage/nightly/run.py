@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import median
 
@@ -16,7 +16,7 @@ from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.judge import status_of
 from triage.execution.task import ProbeJob
-from triage.execution.timing import LOOKS, Comparison, Pace, TimedCompile, compare_times, rounds
+from triage.execution.timing import LOOKS, Comparison, Pace, compare_times, rounds, time_compile
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput, TriageError
 from triage.model.execution import Stage
@@ -312,10 +312,10 @@ def compile_times(runner: Engine, case: Case, baseline: ToolchainRef, toolchain:
     old: list[float] = []
     new: list[float] = []
     compared = None
-    pairs = [(TimedCompile(runner, case, baseline), old), (TimedCompile(runner, case, toolchain), new)]
+    pairs = [(partial(time_compile, runner, case, ref), times) for ref, times in ((baseline, old), (toolchain, new))]
     for _, turn in rounds(pairs, time.monotonic() + _BUDGET, grace=0.0):
         for timed, samples in turn:
-            sample = timed.sample()
+            sample = timed()
             if isinstance(sample, str):
                 return None
             samples.append(sample.seconds)
