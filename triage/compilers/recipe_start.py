@@ -59,14 +59,8 @@ class NewRecipe:
     def from_text(self, text: str, name: str, block: int | None, line: int | None) -> tuple[RecipeStart, list[str]]:
         """Start from a program and a command line of a text, and return the revisions that it reports about.
 
-        Args:
-            text: The text.
-            name: What messages call it.
-            block: The number of the program to use.
-            line: The number of the command line to use.
-
-        Raises:
-            BadInput: The text has no program, several, or one that was cut.
+        `name` is what messages call the text, `block` and `line` are the numbers of the program and the command line to use.
+        Raises BadInput if the text has no program, several, or one that was cut.
         """
         # The text is about the default family if its compiler is called, else about the first that finds anything.
         found = {family: starter.read_text(text) for family, starter in recipe_starters().items()}

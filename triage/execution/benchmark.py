@@ -225,7 +225,6 @@ class Benchmark:
                 row.samples = row.samples or samples  # the time was up
 
     def _measure_in_turn(self, runner: Engine, rows: Sequence[Series], end: float) -> None:
-        """Add samples to all series and compare them."""
         base = {row.function: row for row in rows if row.configuration == self.baseline}
         task = runner.progress.task("measure")
         undecided = [row for row in rows if row.reason is None]

@@ -270,7 +270,6 @@ def missing_containment() -> list[str]:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the processes that a process is the parent of."""
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - three times as fast as `Path`
     except OSError:

@@ -192,11 +192,8 @@ class OnnxImporters:
     ) -> None:
         """Start nothing yet.
 
-        Args:
-            importer: The importer's module and the packages that it needs.
-            others: Where to look for an importer when that of a toolchain does not run, best first.
-            stop: Ends imports.
-            packages: Installs what importers need and returns its folder; None if it is installed next to this program.
+        `others` returns where to look for an importer when that of a toolchain does not run, best first. `packages` installs
+        what importers need and returns its folder, or None if it is installed next to this program.
         """
         self._importer, self._others, self._stop, self._provide = importer, others, stop, packages
         self._running: dict[Path | None, AnsweringProcess] = {}

@@ -197,14 +197,8 @@ def plan_run(
 ) -> RunTask:
     """Return a run of a case on a toolchain. Raises NoTask if there is none.
 
-    Args:
-        case: What is compiled.
-        spec: How it is run.
-        toolchain: The compiler.
-        runner: Runs programs of the family.
-        runtime: Returns the folder of a package that belongs to a toolchain.
-        values: The folder for values in another form.
-        libraries: Compiled files, named for their content.
+    `runtime` returns the folder of a package that belongs to a toolchain; `values` is the folder for values in another form;
+    `libraries` are compiled files, named for their content.
     """
     try:
         root = runtime(toolchain, runner.distribution)

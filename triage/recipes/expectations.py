@@ -147,11 +147,7 @@ def updated_expectations(recipe: Path, observed: Sequence[ObservedCase], unteste
 
     An entry whose failure is gone ends at the version that was seen, and holds for older versions as before; a new failure
     gets an entry that begins there.
-
-    Args:
-        recipe: The recipe's file.
-        observed: What its cases did.
-        untested: How many of its cases are not among them.
+    `untested` of its cases were not observed.
     """
     file = _values(read_text(recipe)).get("expect")
     if not isinstance(file, yaml.ScalarNode):
@@ -224,13 +220,8 @@ def _closed(text: str, entry: yaml.MappingNode, until: str) -> str:
 def edited_json_lists(path: Path, text: str, edits: Mapping[str, tuple[Collection[str], Collection[str]]]) -> str:
     """Return a JSON text with lists of its mapping edited: in order if a list is sorted, else at its end.
 
-    Args:
-        path: Of the file, for an error.
-        text: The file, perhaps with comments.
-        edits: By the key of the list, the entries to remove and those to add. A list that is not there is added.
-
-    Raises:
-        BadFiles: Comments stand between entries that share a line.
+    `edits` has by the key of the list the entries to remove and those to add. A list that is not there is added. Raises
+    BadFiles if comments stand between entries that share a line.
     """
     root = yaml.compose(json_as_yaml(text), Loader=LOADER)
     assert isinstance(root, yaml.MappingNode)
@@ -269,12 +260,8 @@ def _list_change(
 ) -> TextChange:
     """Return the change that edits a list. Comments above an entry, except the first, belong to it.
 
-    Args:
-        path: Of the file, for an error.
-        text: The file.
-        node: The list.
-        replaced: The new texts of entries by their numbers, None to remove one.
-        added: New entries, each with the number of the entry in front of which it comes.
+    `replaced` has the new texts of entries by their numbers, None to remove one; `added` has new entries, each with the number
+    of the entry in front of which it comes.
     """
     items, in_brackets = node.value, bool(node.flow_style)
     old = [replaced.get(index, text[item.start_mark.index : _end_of(item)]) for index, item in enumerate(items)]

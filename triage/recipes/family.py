@@ -96,14 +96,7 @@ class RecipeStart:
 
 
 def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: RecipeStart) -> str:
-    """Return the YAML text of a recipe, with comments on further keys.
-
-    Args:
-        families: All compiler families.
-        title: The name is made from it.
-        input_path: Relative to the recipe.
-        start: What is known.
-    """
+    """Return the YAML text of a recipe whose name is made from a title, with comments on further keys."""
     family, target = families[start.family], start.target
     name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:100].strip("-") or start.family
     summary = f"{name} on {target.chip or target.backend}" if target else name

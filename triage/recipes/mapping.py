@@ -115,11 +115,7 @@ Variables = Annotated[
 def checked(document: ConfigDocument, kind: type[Content], data: Any = None, context: object = None) -> Content | None:
     """Return the content of a file, or None if it has mistakes, which are added to those of the document.
 
-    Args:
-        document: The file.
-        kind: The type of the content.
-        data: The data to check instead of the document's, with the same places.
-        context: Passed to the checks.
+    `data` is checked instead of the document's, with the same places; `context` is passed to the checks.
     """
     key: Any = kind
     try:

@@ -299,12 +299,7 @@ class RecipeFormat(MappingFormat):
         return self
 
     def complete(self, case: Case, folder: Path) -> Case:  # noqa: ARG002 - families need it
-        """Return the case with what the family's own keys say. BadFiles for mistakes in files that they name.
-
-        Args:
-            case: One of the recipe's cases, with what the keys of every recipe say.
-            folder: The recipe's folder.
-        """
+        """Return one of the recipe's cases with what the family's own keys say. BadFiles for mistakes in their files."""
         return case
 
 

@@ -374,7 +374,6 @@ def describe(workspace: Workspace, compiler: Compiler, program: Path) -> tuple[s
 
 
 def _identity(files: tuple[Path, ...]) -> str:
-    """Return a digest of the names and contents of all files."""
     whole = blake2b(digest_size=20)
     for path in files:
         with path.open("rb") as source:

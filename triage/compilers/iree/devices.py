@@ -178,12 +178,9 @@ def is_gpu(backend: str | None) -> bool:
 
 
 def target_flags(target: Target, known: frozenset[str], own: Sequence[str]) -> list[str] | Untestable:
-    """Return the flags for backend or devices, and chip, or why the version has none.
+    """Return the flags for backend or devices, and chip, or why the version, which has the flags `known`, has none.
 
-    Args:
-        target: What to compile for.
-        known: The flags of the version.
-        own: The flags of the recipe, which are not repeated.
+    The recipe's `own` flags are not repeated.
     """
     flags: list[str] = []
     if not any(text.startswith((DEVICE, BACKENDS)) or STARTS_LATE.match(text) for text in own):

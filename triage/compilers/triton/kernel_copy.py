@@ -46,8 +46,6 @@ def copy_kernel(path: Path, text: str, kernel: str) -> tuple[str, tuple[str, ...
 
 
 class _PythonFile:
-    """A file of the package."""
-
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.text = path.resolve(), text
         try:

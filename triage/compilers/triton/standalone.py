@@ -138,7 +138,6 @@ class _Code(str):
 
 
 def _code(value: object) -> str:
-    """Return a value as Python."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_code(key)}: {_code(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, str):

@@ -195,7 +195,6 @@ def shrink_dimensions(candidate: ReducedCase, test: InterestingnessTest) -> Redu
 
 
 def _sizes(module: Module) -> list[int]:
-    """Return the sizes of all dimensions, each once."""
     return list(dict.fromkeys(number for value in module.values() for number in dimensions(value.type) or ()))
 
 
