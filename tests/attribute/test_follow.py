@@ -157,7 +157,7 @@ def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
 )
 def test_choices_come_first_unless_they_follow_from_a_difference(good: str, bad: str, expected: tuple[str, str | None]) -> None:
     found = judge(passes(good, kernel("f32")), passes(bad, kernel("f32")))
-    assert tuple(each.pass_name if each else None for each in (found.persistent, found.other)) == expected
+    assert tuple(each.after.name if each else None for each in (found.persistent, found.other)) == expected
 
 
 def test_a_pass_that_changes_nothing_before_the_failing_one_is_found() -> None:

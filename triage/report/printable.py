@@ -33,10 +33,8 @@ def printable(text: str, *, at_line_start: bool = True) -> str:
 
 def _without_commands(text: str, *, at_line_start: bool) -> str:
     text = _OLD_COMMAND.sub(r"\\u0023", text)
-    if at_line_start or "\n" not in text:
-        return _COMMAND.sub(r"\1\\u003a", text) if at_line_start else text
-    first, rest = text.split("\n", 1)
-    return first + "\n" + _COMMAND.sub(r"\1\\u003a", rest)
+    begun, line_end, rest = ("", "", text) if at_line_start else text.partition("\n")
+    return begun + line_end + _COMMAND.sub(r"\1\\u003a", rest)
 
 
 class PrintedStream:

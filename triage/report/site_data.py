@@ -66,7 +66,9 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
 def track_rows(history: NightsHistory) -> list[list[object]]:
     """Return for each track: name, nights, the share of passing cases (of those not run by their last result), target."""
     rows: list[list[object]] = []
-    weights = np.array([0, *(_weight(status) for status in Status)], np.int8)[history.known_states & STATUS]
+    weights = np.array([0, *((status in PASSING) - (status in FAILING) for status in Status)], np.int8)[
+        history.known_states & STATUS
+    ]
     of_row = np.array([track.name for track, _ in history.rows])
     for track, nights in history.tracks.items():
         own = weights[of_row == track.name][:, nights]
@@ -74,10 +76,6 @@ def track_rows(history: NightsHistory) -> list[list[object]]:
         rates = [_short(100 * good / (good + bad)) if good + bad else None for good, bad in zip(passed, failed, strict=True)]
         rows.append([visible(track.name), list(nights), rates, visible(track.target)])
     return rows
-
-
-def _weight(status: Status) -> int:
-    return 1 if status in PASSING else -1 if status in FAILING else 0
 
 
 def grid(history: NightsHistory, pages: Mapping[tuple[int, int], str]) -> dict[str, object]:
