@@ -15,7 +15,7 @@ from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
 from tests.real.statuses import read_statuses
 from triage.compilers.iree.lint.rules import CHECKS, findings
 from triage.compilers.parts import Severity
-from triage.lint.solver import MAX_ITERATIONS, smallest_sufficient
+from triage.lint.check import MAX_ITERATIONS, smallest_sufficient
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -14,8 +14,7 @@ from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Unte
 from triage.model.revision import Revision
 from triage.remedy.candidates import CaseChange
 from triage.remedy.result import Remedies, check_of
-from triage.remedy.search import Trials
-from triage.remedy.workflow import RemedyRequest, find_remedies
+from triage.remedy.search import RemedyRequest, Trials, find_remedies
 from triage.report.tables import remedy_document
 from triage.report.terminal import text
 

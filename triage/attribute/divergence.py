@@ -153,7 +153,6 @@ class _Comparison:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure of the bad compiler."""
         outcome = self.probes[1].outcome
         return outcome.failure if isinstance(outcome, Failed) else None
 

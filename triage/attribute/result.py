@@ -144,7 +144,6 @@ class Attribution:
 
     @property
     def phase(self) -> str | None:
-        """The phase of the likeliest suspect."""
         return next((FailingPass(suspect.name, suspect.argument).phase for suspect in self.suspects), None)
 
     @property

@@ -67,7 +67,6 @@ class BisectRange:
 
     @property
     def closed(self) -> list[int]:
-        """The candidates that cannot be probed."""
         return [index for index, candidate in enumerate(self.candidates) if candidate.untestable is not None]
 
     def change(self, index: int) -> Suspect:
@@ -267,7 +266,6 @@ class _Group:
 
     @property
     def untestable(self) -> str:
-        """Why there is none."""
         return next((build.untestable for build in self.found if build.untestable), _NO_COMPILER)
 
 

@@ -32,7 +32,6 @@ class BisectKind(StrEnum):
 
     @property
     def failing(self) -> Side:
-        """The side with the failure."""
         return Side.NEW if self is BisectKind.REGRESSION else Side.OLD
 
     def side(self, verdict: Verdict) -> Side | None:

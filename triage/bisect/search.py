@@ -245,7 +245,6 @@ class BisectSearch:
     # Probe
 
     def separating(self) -> tuple[int, ...]:
-        """Return the candidates that separate the suspects best."""
         return next_probes(self.known, self.seconds, self.request.runner.jobs)
 
     def choose(self) -> Mapping[int, int]:

@@ -198,7 +198,6 @@ class _Reports:
     """Adds what is known beyond the comparison."""
 
     def write(self, stopped: str | None = None) -> Night:
-        """Write the files and return the night."""
         if self.out is not None:
             self.run.write_logs(self.out)
         night = self.add(self.run.night(stopped))

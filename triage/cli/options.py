@@ -186,7 +186,6 @@ class OneCase:
         return one_case(self.load_all(), self.case)
 
     def load_all(self) -> tuple[Case, ...]:
-        """Load all cases of the recipe."""
         return load_cases([self.recipe] if self.suite_config else self.program.recipes([self.recipe]), self.suite_config)
 
 
@@ -208,7 +207,6 @@ class Compiling:
     ] = None
 
     def open(self, *cases: Case, fresh: bool = False, trust: bool = False) -> AbstractContextManager[Engine]:
-        """Open an engine for cases."""
         return open_runner(self.app, cases, self.jobs, self.executor, fresh=fresh, trust=trust)
 
 

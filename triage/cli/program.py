@@ -36,7 +36,6 @@ class StartedRecipe:
     tried: Sequence[TrialResult] = ()
 
     def with_chip(self) -> StartedRecipe:
-        """Use the chip that was asked for."""
         target = self.start.target
         if not (self.wanted.chip and target):
             return self

@@ -62,7 +62,7 @@ def remedy(
     - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds --budget 30`
     """
     from triage.bisect.metric import measuring
-    from triage.remedy.workflow import RemedyRequest, find_remedies
+    from triage.remedy.search import RemedyRequest, find_remedies
     from triage.report.tables import remedy_document
 
     cases = chosen.load_all()

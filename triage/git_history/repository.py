@@ -73,7 +73,6 @@ class Repository:
         return answer
 
     def text(self, *words: str, lines: Sequence[str] = ()) -> str:
-        """Return the output of `git WORDS` as text."""
         return self.ask(*words, lines=lines).decode("utf-8", "replace")
 
     def changes(self, shas: Sequence[str], how: str, *paths: str) -> Iterator[tuple[str, list[str]]]:

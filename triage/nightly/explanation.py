@@ -21,7 +21,7 @@ from triage.model.revision import Revision
 from triage.nightly.result import StepResult
 from triage.nightly.steps import diverging_pass, do_step, working_remedies
 from triage.remedy.result import Remedies
-from triage.remedy.workflow import RemedyRequest
+from triage.remedy.search import RemedyRequest
 from triage.toolchains.registry import ToolchainRef
 
 _REMEDIES_TRIED = 40  # candidates
@@ -73,7 +73,6 @@ class Explanation:
 
     @property
     def pair(self) -> tuple[Revision, Revision] | None:
-        """The good and the bad revision around the change."""
         found = self.bisection
         if found is None or found.before is None or found.after is None:
             return None

@@ -44,7 +44,6 @@ class NightColumns:
 
     @classmethod
     def of(cls, night: Night) -> NightColumns:
-        """Return the columns of a night."""
         kind = kind_of(night.toolchain.name)
         numbers: dict[tuple[str, str], int] = {}
         kinds: dict[int, Failure] = {}
@@ -92,7 +91,6 @@ class Track:
 
     @property
     def name(self) -> str:
-        """What pages call the track."""
         return " · ".join(filter(None, (self.compiler, self.suite, self.target, self.kind)))
 
 
@@ -170,7 +168,6 @@ class NightsHistory:
         return next((number for number in reversed(nights) if not self.nights[number].partial), nights[-1])
 
     def kind_of(self, row: int, night: int) -> Failure | None:
-        """Return the failure of a row in a night."""
         return self.kinds[int(self.failures[row, night])]
 
     def regressed(self, row: int, night: int) -> bool:

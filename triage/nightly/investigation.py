@@ -74,7 +74,6 @@ class Investigation:
             yield
 
     def added_to(self, night: Night) -> Night:
-        """Return a night with what is known of its clusters."""
         for work in self.clusters:
             noted = {step.step for step in work.record.steps}
             for step in self.steps:

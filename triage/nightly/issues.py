@@ -58,7 +58,6 @@ class TrackedIssue:
     """What this program has commented on."""
 
     def with_marker(self, marker: Marker) -> str:
-        """Return the body with another marker."""
         return _MARKER.sub(lambda _: marker.text(), self.body, count=1)
 
 

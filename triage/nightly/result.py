@@ -118,7 +118,6 @@ class CaseResult(ProbeResult):
 
     @property
     def passes_on_both(self) -> bool:
-        """Whether the case succeeds on both toolchains."""
         return self.status in PASSING and self.baseline.status in PASSING
 
 

@@ -82,7 +82,6 @@ class NightRun:
 
     @cached_property
     def by_name(self) -> dict[str, Case]:
-        """The cases by their names."""
         return {case.name: case for case in self.cases}
 
     def seconds(self, name: str) -> float:

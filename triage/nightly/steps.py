@@ -26,7 +26,7 @@ from triage.reduce.baseline import ReductionRequest
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
 from triage.remedy.result import Remedies
-from triage.remedy.workflow import RemedyRequest, find_remedies
+from triage.remedy.search import RemedyRequest, find_remedies
 
 _REMEDIES_TRIED = 60  # candidates for one case
 _REMEDY_SECONDS = 300.0  # for the candidates of one case; a budget may allow less
@@ -141,7 +141,6 @@ class ClusterInWork:
 
     @property
     def known_pair(self) -> ToolchainPair:
-        """The toolchains before and at the culprit."""
         if self.pair is None:
             raise NoResult("its culprit is not known", "skipped")
         return self.pair

@@ -131,7 +131,6 @@ class NightStore:
             return None
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Remove nights."""
         with disk_errors(f"remove nights in {self.path}"):
             for number in numbers:
                 shutil.rmtree(self.path / str(number))

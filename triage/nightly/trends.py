@@ -60,7 +60,6 @@ class FailureLife:
 
     @property
     def first(self) -> FailingRun:
-        """The first run with it."""
         return min(self.runs, key=lambda failing: failing.run.first)
 
     @property
@@ -70,7 +69,6 @@ class FailureLife:
 
     @property
     def last(self) -> int:
-        """The last night with it."""
         return max(failing.run.last for failing in self.runs)
 
     @property
