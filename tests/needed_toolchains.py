@@ -15,9 +15,10 @@ ALL = {
         *("3.7.0", "3.7.1", "3.8.0", "3.9.0", "3.10.0", "3.11.0", "3.12.0", "3.13.0"),
     ),
     "triton": ("3.1.0", "3.2.0", "3.9.0"),
+    "jaxlib": ("0.8.0", "0.8.1", "0.10.1", "0.10.2"),
 }
 # Megabytes of one wheel as downloaded, and unpacked.
-SIZES = {"iree-base-compiler": (80, 320), "triton": (200, 600)}
+SIZES = {"iree-base-compiler": (80, 320), "triton": (200, 600), "jaxlib": (150, 550)}
 
 
 def main() -> None:
@@ -25,7 +26,7 @@ def main() -> None:
     needed = CORE if sys.argv[1:] == ["core"] else ALL
     cache = Path(os.environ.get("TRIAGE_TEST_TOOLCHAINS") or platformdirs.user_cache_dir("triage", appauthor=False))
     names = [(package, version) for package, versions in needed.items() for version in versions]
-    missing = [(package, version) for package, version in names if not any(cache.glob(f"toolchains/{package}-{version}-*"))]
+    missing = [(package, version) for package, version in names if not any(cache.glob(f"toolchains/*{package}*-{version}-*"))]
     download, unpacked = (sum(SIZES[package][column] for package, _ in missing) for column in (0, 1))
     counts = " and ".join(f"{len(versions)} of {package}" for package, versions in needed.items())
     print(f"The tests use releases in {cache}: {counts}.")

@@ -37,7 +37,7 @@ def _operations(computations: dict[str, list[str]], name: str, depth: int) -> It
     indent = "  " * depth
     for line in computations.get(name, ()) if depth < _DEEPEST else ():
         result, rest = line.split(" = ", 1)
-        end = _end_of(rest) if rest.startswith("(") else rest.index(" ")
+        end = _end_of(rest) if rest.startswith("(") else (rest + " ").index(" ")
         kind, (opcode, _, rest) = _LAYOUT.sub("", rest[:end]), rest[end:].lstrip().partition("(")
         types[_NAME.findall(result)[0]] = kind
         end = _end_of("(" + rest) - 1

@@ -160,15 +160,19 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *json.loads(header)])
     import numpy as np
 
-    jax: Any = import_module("jax")
-    jax.config.update("jax_enable_x64", val=True)  # values keep the types of the program
-    device = jax.devices("cpu")[0]
-    executable = executable_of(program, device.client)
+    xla: Any = import_module("jaxlib.xla_client")
+    client = xla.make_cpu_client()
+    put = getattr(client, "buffer_from_pyval", None)
+    if put is None:  # since 0.10 only JAX makes arrays
+        jax: Any = import_module("jax")
+        jax.config.update("jax_enable_x64", val=True)  # values keep the types of the program
+        client, put = jax.devices("cpu")[0].client, jax.device_put
+    executable = executable_of(program, client)
     layout = re.search(r"entry_computation_layout=\{\((.*?)\)->", executable.hlo_modules()[0].to_string())
     types = re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
     if len(types) != len(options.input):
         return refuse(f"the program has {len(types)} parameters, and {len(options.input)} inputs are given")
-    arguments = [jax.device_put(value(text, kind), device) for text, kind in zip(options.input, types, strict=True)]
+    arguments = [put(value(text, kind)) for text, kind in zip(options.input, types, strict=True)]
 
     def call() -> list[Any]:
         return [np.asarray(array) for array in executable.execute(arguments)]
@@ -218,12 +222,11 @@ def value(text: str, element: str) -> Any:
 
 def dtype_of(element: str) -> Any:
     """Return the type of numpy for an element type of MLIR, HLO or numpy."""
-    import ml_dtypes
     import numpy as np
 
     match = re.fullmatch(r"(si|ui|[fisu])(\d+)", element)
     name = _ELEMENTS.get(element, _KINDS[match[1]] + match[2] if match else element)
-    return np.dtype(getattr(ml_dtypes, name, name))
+    return np.dtype(name if name in np.sctypeDict else getattr(import_module("ml_dtypes"), name))
 
 
 def element_name(dtype: Any) -> str:

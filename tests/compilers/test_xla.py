@@ -1,0 +1,158 @@
+"""The XLA adapter, the reader of HLO and the script of a reproducer, without a jaxlib."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triage.compilers.parts import StandaloneCompile
+from triage.compilers.registry import load_cases
+from triage.compilers.xla.adapter import WORKER, Xla
+from triage.compilers.xla.hlo_text import generic_form
+from triage.compilers.xla.passes import XlaIr
+from triage.compilers.xla.runner import XlaRunner
+from triage.mlir.ir_reader import IrReader, PrintedModule
+from triage.model.case import Case, Flag, Input, InputKind, RunSpec, Target
+from triage.model.errors import BadFiles
+from triage.model.outcome import Cause, Untestable
+from triage.model.revision import Capabilities, Revision, Toolchain
+
+CASE = Case("r", "r", "", "xla", Path("r.yaml"), Input(Path("p.mlir"), InputKind.MLIR), Target("cpu"))
+TOOLCHAIN = Toolchain("xla", Revision("0.8.0"), "id", Path("/env"), Path("/env/bin/python"), Capabilities(), "0.8.0")
+HLO = """HloModule jit_f, entry_computation_layout={(f32[4,8]{1,0})->f32[4]{0}}
+
+%region_0.3 (a.4: f32[], b.5: f32[]) -> f32[] {
+  %a.4 = f32[] parameter(0)
+  %b.5 = f32[] parameter(1)
+  ROOT %add.6 = f32[] add(%a.4, %b.5)
+}
+
+ENTRY %main.9 (x.1: f32[4,8]) -> f32[4] {
+  %x.1 = f32[4,8]{1,0} parameter(0), metadata={op_name="x"}
+  %zero.2 = f32[] constant(0)
+  ROOT %reduce.7 = f32[4]{0} reduce(%x.1, %zero.2), dimensions={1}, to_apply=%region_0.3, metadata={op_name="sum" source_line=3}
+}
+"""
+
+
+def read(text: str) -> PrintedModule:
+    found: list[PrintedModule] = []
+    reader = IrReader(XlaIr.words, found.append)
+    for line in generic_form(text).splitlines():
+        reader.line(line)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_names_layouts_and_metadata_of_hlo_do_not_count_but_types_and_attributes_do() -> None:
+    program = read(HLO)
+    assert program.functions["main"].operations == {"hlo.reduce": 1, "hlo.add": 1}
+    renamed = HLO.replace("region_0.3", "region_7.21").replace("reduce.7", "sum").replace("%", "")
+    assert read(renamed.replace("{1,0}", "{0,1}").replace('"sum"', '"other"')).whole == program.whole
+    assert read(HLO.replace("f32[4,8]", "f32[4,16]")).whole != program.whole
+    assert 'dimensions = "{1}"' in generic_form(HLO)
+
+
+def test_every_damaged_text_of_hlo_is_read_without_an_error() -> None:
+    for end in range(0, len(HLO), 7):
+        generic_form(HLO[:end])
+        generic_form(HLO[end:])
+
+
+def test_a_case_becomes_the_words_of_the_worker() -> None:
+    flags = (Flag("--xla_cpu_enable_fast_math=true"), Flag("--xla_old=1", until="0.7.0"))
+    invocation = Xla().invocation(replace(CASE, flags=flags), TOOLCHAIN)
+    assert not isinstance(invocation, Untestable)
+    argv = invocation.argv(TOOLCHAIN.program, Path("p.mlir"), Path("out"))
+    assert argv[:3] == ["/env/bin/python", "-I", str(WORKER)]
+    assert argv[3:] == ["compile", "--xla_cpu_enable_fast_math=true", "p.mlir", "-o", "out"]
+    other = Xla().invocation(replace(CASE, target=Target("cuda")), TOOLCHAIN)
+    assert isinstance(other, Untestable)
+    assert other.cause is Cause.TARGET
+
+
+def test_a_jaxlib_is_found_in_a_virtual_environment_only(tmp_path: Path) -> None:
+    package = tmp_path / "lib/python3.11/site-packages/jaxlib"
+    package.mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").touch()
+    assert Xla().locate(tmp_path) is None
+    (package / "version.py").touch()
+    assert Xla().locate(tmp_path) == Xla().locate(tmp_path / "bin/python") == tmp_path / "bin/python"
+    (package / "libjax_common.so").touch()
+    names = {path.name for path in Xla().identity_files(tmp_path / "bin/python")}
+    assert {"libjax_common.so", "version.py", "worker.py"} <= names
+
+
+def recipe(folder: Path, text: str) -> Path:
+    (folder / "p.mlir").touch()
+    (folder / "f.py").touch()
+    (folder / "r.yaml").write_text(f"name: r\nsummary: s\ncompiler: xla\ntarget: {{backend: cpu}}\n{text}\n")
+    return folder / "r.yaml"
+
+
+def test_what_lowers_a_function_is_part_of_its_input(tmp_path: Path) -> None:
+    path = recipe(tmp_path, "input: f.py\nlower: {function: step, arguments: [4x8xf32, i32]}\nargs: {n: 3}")
+    [case] = load_cases([path])
+    assert case.input.kind is InputKind.GENERATOR
+    assert case.input.args == (("function", "step"), ("argument", "4x8xf32"), ("argument", "i32"), ("n", "3"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("input: p.mlir\nlower: {function: f}", 6),
+        ("input: p.mlir\nphase: hlo", 6),
+        ("input: f.py\nlower: {arguments: [4x8]}", 6),
+        ("input: p.mlir\nrun: {inputs: [4xq7=1]}", 6),
+    ],
+)
+def test_mistakes_of_a_recipe_are_shown_where_they_are(tmp_path: Path, text: str, line: int) -> None:
+    with pytest.raises(BadFiles) as raised:
+        load_cases([recipe(tmp_path, text)])
+    assert [problem.line for problem in raised.value.problems] == [line]
+
+
+def test_the_script_of_a_reproducer_has_the_values_of_the_run() -> None:
+    spec = RunSpec(inputs=("2x3xf32=1 2 3 4 5 6", "@values/a.npy", "4xbf16=@values/b.bin", "5"), expected=("2xi1=true false",))
+    runner = XlaRunner()
+    words = runner.argv(
+        Path("python"), Path("{module}"), runner.options(CASE, spec), inputs=spec.inputs, expected=spec.expected
+    )
+    options = ("compile", "--xla_a=1")
+    task = StandaloneCompile(CASE, "input.mlir", "jaxlib", options, "0.8.0", "0.8.0", None, "wrong-result", run=tuple(words))
+    [(name, text)] = Xla().script.files(task).items()
+    assert name in Xla().script.call(task).run
+    ast.parse(text)
+    assert 'os.environ["XLA_FLAGS"] = "--xla_a=1"' in text
+    assert 'np.array([1, 2, 3, 4, 5, 6], "float32").reshape([2, 3])' in text
+    assert 'np.load("values/a.npy")' in text
+    assert 'np.fromfile("values/b.bin", ml_dtypes.bfloat16).reshape([4])' in text
+    assert 'np.array([1, 0], "bool").reshape([2])' in text
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The worker's module, whose functions on values need numpy alone."""
+    return import_module("triage.compilers.xla.worker")
+
+
+def test_the_worker_reads_and_compares_values_as_recipes_write_them(worker: Any, tmp_path: Path) -> None:
+    assert worker.value("2x2xf32=1 2 3 4", "f32").tolist() == [[1, 2], [3, 4]]
+    assert worker.value("3xi64=9007199254740993", "s64").tolist() == [9007199254740993] * 3
+    assert worker.value("2xi1=true false", "pred").tolist() == [True, False]
+    assert worker.value("5", "s32").dtype == np.int32
+    np.save(tmp_path / "a.npy", np.arange(3))
+    assert worker.value(f"@{tmp_path / 'a.npy'}", "s64").tolist() == [0, 1, 2]
+    one, near = np.full(4, 1.0, "f4"), np.full(4, 1.00001, "f4")
+    assert not worker.difference(near, one, {"f32": 1e-4, "relative": 0})
+    assert "index 0 (1.00001)" in worker.difference(near, one, {"f32": 1e-7, "relative": 0})
+    assert not worker.difference(np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), {})
+    assert "index 1" in worker.difference(np.array([1, 2]), np.array([1, 3]), {})
+    assert "is 4; expected" in worker.difference(one, np.zeros(3), {})
