@@ -189,13 +189,18 @@ def fewer_devices(candidate: ReducedCase, test: InterestingnessTest) -> ReducedC
 
 
 def drop_options(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Drop the options of a kernel that the failure does not need."""
+    """Drop the options of a kernel, and the hints about its arguments, that the failure does not need."""
     kernel = kernel_of(candidate.case)
     if kernel is None:
         return candidate
 
-    def build(kept: Sequence[str]) -> ReducedCase:
-        options = {name: value for name, value in kernel.options.items() if name in kept}
-        return candidate.with_case(spec=replace(kernel, options=options))
+    def build(kept: Sequence[tuple[str, str]]) -> ReducedCase:
+        options, hints = (
+            {name: value for name, value in getattr(kernel, field).items() if (field, name) in kept}
+            for field in ("options", "hints")
+        )
+        return candidate.with_case(spec=replace(kernel, options=options, hints=hints))
 
-    return minimise(candidate, list(kernel.options), build, test)
+    return minimise(
+        candidate, [(field, name) for field in ("options", "hints") for name in getattr(kernel, field)], build, test
+    )
