@@ -201,6 +201,5 @@ def drop_options(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
         )
         return candidate.with_case(spec=replace(kernel, options=options, hints=hints))
 
-    return minimise(
-        candidate, [(field, name) for field in ("options", "hints") for name in getattr(kernel, field)], build, test
-    )
+    items = [(field, name) for field in ("options", "hints") for name in getattr(kernel, field)]
+    return minimise(candidate, items, build, test)
