@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import Triage
 from triage.compilers.parts import StandaloneCompile
 from triage.compilers.registry import load_cases
 from triage.compilers.xla.adapter import WORKER, Xla
@@ -43,7 +44,7 @@ ENTRY %main.9 (x.1: f32[4,8]) -> f32[4] {
 
 def read(text: str) -> PrintedModule:
     found: list[PrintedModule] = []
-    reader = IrReader(XlaIr.words, found.append)
+    reader = IrReader(XlaIr().words, found.append)
     for line in generic_form(text).splitlines():
         reader.line(line)
     assert len(found) == 1
@@ -156,3 +157,14 @@ def test_the_worker_reads_and_compares_values_as_recipes_write_them(worker: Any,
     assert not worker.difference(np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), {})
     assert "index 1" in worker.difference(np.array([1, 2]), np.array([1, 3]), {})
     assert "is 4; expected" in worker.difference(one, np.zeros(3), {})
+
+
+def test_a_recipe_is_started_from_a_function_of_jax(triage: Triage, workplace: Path) -> None:
+    (workplace / "f.py").write_text("import jax\n\n\n@jax.jit\ndef step(x):\n    return x\n\n\ndef other(x):\n    return x\n")
+    assert triage("recipe", "new", "r.yaml", "--input", "f.py").returncode == 0
+    [case] = load_cases([workplace / "r.yaml"])
+    assert (case.compiler, case.input.args) == ("xla", (("function", "step"),))
+    assert triage("recipe", "new", "s.yaml", "--input", "f.py:other").returncode == 2
+    (workplace / "p.hlo").write_text(HLO)
+    assert triage("recipe", "new", "p.yaml", "--input", "p.hlo").returncode == 0
+    assert load_cases([workplace / "p.yaml"])[0].target == Target("cpu")

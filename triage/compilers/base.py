@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.parts import IssueForm, ReproScript
@@ -25,11 +25,9 @@ if TYPE_CHECKING:  # a compile needs none of these. A second implementation of a
     from triage.compilers.iree.runner import IreeRunner
     from triage.compilers.iree.suite import IreeSuites
     from triage.compilers.parts import RecipeFromInput, RemedyHints
-    from triage.compilers.xla.passes import XlaIr
-    from triage.compilers.xla.runner import XlaRunner
 
-    Ir: TypeAlias = IreeIr | XlaIr
-    Runner: TypeAlias = IreeRunner | XlaRunner
+    Ir = IreeIr
+    Runner = IreeRunner
     Linter = IreeLinter
     Suites = IreeSuites
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
 from importlib.util import find_spec
@@ -12,63 +11,51 @@ import yaml
 from pydantic import TypeAdapter
 
 from triage.compilers.invocation import Invocation, MlirTools
+from triage.compilers.iree.passes import IreeIr
 from triage.compilers.parts import OptionCatalog, RemedyHints, RewriteNames
 from triage.mlir.fingerprint import Vocabulary
 from triage.model.revision import Toolchain
 
-_INERT = frozenset(f"hlo.{name}" for name in ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy"))
+_WORDS = Vocabulary(
+    functions=frozenset({"func.func"}),
+    inert=frozenset(f"hlo.{name}" for name in ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy")),
+    constants=frozenset({"hlo.constant"}),
+    descriptive=frozenset({"operand_precision", "algorithm", "is_scheduled"}),
+)
 
 
-class XlaIr:
-    """How the compiler prints its HLO; IREE's tools, which are installed with this program, read StableHLO."""
+class XlaIr(IreeIr):
+    """How the compiler prints its HLO. It has no phases to stop after; the worker prints resource metrics with each compile."""
 
-    words = Vocabulary(
-        functions=frozenset({"func.func"}),
-        inert=_INERT,
-        constants=frozenset({"hlo.constant"}),
-        descriptive=frozenset({"operand_precision", "algorithm", "is_scheduled", "value"}),
-    )
-    """The names of its operations, types and passes."""
+    @property
+    def words(self) -> Vocabulary:
+        return _WORDS
 
     def tools(self, toolchain: Toolchain) -> MlirTools | None:
-        """Return tools that read StableHLO."""
+        """Return the tools of IREE, which are installed with this program and read StableHLO."""
         package = find_spec("iree.compiler")
         place = Path(package.origin).parent if package and package.origin else None
         optimizer = place / "_mlir_libs" / "iree-opt" if place else None
         return MlirTools(optimizer, optimizer.parents[3], "iree.compiler") if optimizer and optimizer.is_file() else None
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """Return the MLIR dialects that programs may contain."""
         return frozenset({"stablehlo", "chlo", "func"})
 
     def naming_pass(self, invocation: Invocation) -> Invocation:
-        """Return the same compile, printing which pass failed."""
         return replace(invocation, printing=(*invocation.printing, "--name-pass"))
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
-        """Return the same compile: the passes run on one thread."""
-        return invocation
+        return invocation  # its passes are
 
     def is_printed_by(self, toolchain: Toolchain) -> bool:
-        """Return True: every release can dump its HLO."""
         return True
 
-    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
-        """Return the same compile: it has no phases to stop after."""
-        return invocation
-
     def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
-        """Return the same compile, printing the HLO after each pass that changed it, or after the one pass `only`."""
         printing = (f"--print-after={only or 'all'}", *(["--generic"] if generic else []))
         return replace(invocation, printing=(*invocation.printing, *printing))
 
     def metrics_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        """Return nothing: the worker prints resource metrics with each compile."""
         return None
-
-    def resource_metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
-        """Return nothing, see `metrics_phase`."""
-        return {}
 
 
 def remedy_hints() -> RemedyHints:

@@ -1,7 +1,8 @@
 """Compiles programs with the jaxlib of the interpreter that starts this script, and runs them; imports nothing of triage.
 
     worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...] PROGRAM -o OUTPUT
-    worker.py run [--input=V...] [--expected_output=V...] [--output=@FILE...] [--tolerances=JSON] [--measure] OUTPUT
+    worker.py run --module=OUTPUT [--input=V...] [--expected_output=V...] [--output=@FILE...] [--tolerances=JSON]
+        [--benchmark_format=json]
     worker.py lower SCRIPT [--function NAME] [--argument 4x8xf32...] [--NAME VALUE...]
     worker.py describe
 
@@ -177,13 +178,14 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     def call() -> list[Any]:
         return [np.asarray(array) for array in executable.execute(arguments)]
 
-    results, seconds, end = call(), list[list[float]](), time.monotonic() + _SECONDS
-    while options.measure and (len(seconds) < _SAMPLES or time.monotonic() < end):
+    results, seconds, end = call(), list[dict[str, Any]](), time.monotonic() + _SECONDS
+    while options.benchmark_format and (len(seconds) < _SAMPLES or time.monotonic() < end):
         began = time.perf_counter(), time.process_time()
         call()
-        seconds.append([time.perf_counter() - began[0], time.process_time() - began[1]])
-    if options.measure:
-        say(json.dumps({"seconds": seconds}))
+        times = {"real_time": time.perf_counter() - began[0], "cpu_time": time.process_time() - began[1]}
+        seconds.append({"run_type": "iteration", "time_unit": "s", **times})
+    if options.benchmark_format:
+        say(json.dumps({"benchmarks": seconds}))
         return 0
     for index, result in enumerate(results):
         kind = "x".join([*map(str, result.shape), element_name(result.dtype)])
@@ -258,6 +260,7 @@ def lower(script: Path, function: str | None, arguments: list[str], settings: li
     """Print a function of JAX as StableHLO of the oldest version that has its operations."""
     import io
 
+    os.environ["JAX_TRACEBACK_FILTERING"] = "off"  # or the last line of an error is about the filter
     jax, xla, ir = map(import_module, ("jax", "jaxlib.xla_client", "jaxlib.mlir.ir"))
     sys.argv = [str(script)]
     names = {name: each for name, each in runpy.run_path(str(script)).items() if hasattr(each, "lower") and callable(each)}
@@ -307,26 +310,27 @@ def main() -> int:
     add = parser.add_argument
     if work == "describe":
         return describe()
-    add("path", type=Path)
+    add("--module" if work == "run" else "module", type=Path)
     add("-o", dest="target", type=Path)
     add("--print-after")
     add("--function")
     add("--tolerances", type=json.loads, default={})
-    for name in ("--generic", "--name-pass", "--measure"):
+    add("--benchmark_format")
+    for name in ("--generic", "--name-pass"):
         add(name, action="store_true")
     for name in ("--input", "--expected_output", "--output", "--argument"):
         add(name, action="append", default=[])
     options, rest = parser.parse_known_args(sys.argv[2:])
     if work == "lower":
-        return lower(options.path, options.function, options.argument, rest)
+        return lower(options.module, options.function, options.argument, rest)
     if work == "run":
-        return guarded(lambda: run_program(options.path, options))
+        return guarded(lambda: run_program(options.module, options))
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *rest])
     if options.name_pass or options.print_after:
         return compile_in_child(
-            lambda: compile_program(options.path, options.target, rest), options.print_after, options.generic
+            lambda: compile_program(options.module, options.target, rest), options.print_after, options.generic
         )
-    return guarded(lambda: compile_program(options.path, options.target, rest))
+    return guarded(lambda: compile_program(options.module, options.target, rest))
 
 
 if __name__ == "__main__":
