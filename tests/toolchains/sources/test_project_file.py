@@ -49,8 +49,8 @@ name: again
 
 def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, tmp_path: Path) -> None:
     history.commit("one")
-    assert list(shipped_projects()) == ["iree", "triton"]
-    iree, triton = find_project("iree"), find_project("triton")
+    assert list(shipped_projects()) == ["iree", "triton", "xla"]
+    iree, triton, xla = map(find_project, shipped_projects())
     repository = Repository(history.path)
     assert [one.name for one in sources_of(iree, repository, workspace, tmp_path)] == [
         "releases",
@@ -59,6 +59,7 @@ def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, 
         "builds",
     ]
     assert [one.name for one in sources_of(triton, repository, workspace, tmp_path)] == ["releases", "nightlies", "builds"]
+    assert [one.name for one in sources_of(xla, repository, workspace, tmp_path)] == ["releases", "nightlies"]
 
 
 def test_the_users_file_has_precedence(tmp_path: Path) -> None:
