@@ -17,6 +17,17 @@ def test_class_headline_and_signature_of_a_public_failure(snippet: Snippet) -> N
     assert snippet.is_specific(found) or snippet.thread in VAGUE, found
 
 
+def test_a_failure_has_one_signature_in_all_releases() -> None:
+    found: dict[str, set[str]] = {}
+    for snippet in snippets():
+        name, _, release = snippet.thread.partition("@")
+        if release:
+            failure = snippet.first_failure()
+            found.setdefault(name, set()).add(failure.signature if failure else "")
+    assert len(found) > 20
+    assert {name: signatures for name, signatures in found.items() if len(signatures) != 1} == {}
+
+
 @pytest.mark.parametrize("log", [pytest.param(log, id=name) for name, log in logs_without_failure().items()])
 def test_a_log_without_a_failure_has_none(log: str) -> None:
     assert scan_output(log.encode()) == ()

@@ -17,6 +17,8 @@ from triage.model.outcome import Detail, Failure
 _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 _OF_PASSES = ("translation-failed", "pass-failed")  # classes of messages that are printed when a pass fails
 _MOST = 100  # different signatures kept of one class
+_UNREAD = "unread"  # the capture of a message by which a compiler says that it could not read its input
+_UNSHOWN = ("signal", _UNREAD)  # captures that are no details
 
 _WRAPPER = "torch.operator"  # around an operator that the importer does not know, whose name says what fails
 _WRAPPED_NAME = re.compile(rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?|\A<?\{{)name = "(?P<name>[\w.]+)"')
@@ -117,7 +119,7 @@ class Finding:
             self.captures["name"] = match["short"] or match["name"]
 
     def _details(self) -> dict[str, Detail]:
-        details: dict[str, Detail] = {name: detail(value) for name, value in self.captures.items() if name != "signal"}
+        details: dict[str, Detail] = {name: detail(value) for name, value in self.captures.items() if name not in _UNSHOWN}
         if (name := signal_name(self.captures.get("signal", ""))) is not None:
             details["signal"] = name
         if self.stack.meaningful:
@@ -203,10 +205,18 @@ class Findings:
         if self.passes_ran:
             failures = tuple(as_made(failure, self._rules) or failure for failure in failures)
         else:
-            failures = tuple(as_read(failure, self._rules, certain=True) or failure for failure in failures)
+            failures = tuple(as_read(failure, self._rules, certain=True) or failure for failure in self._as_unread(failures))
         if self.first_pass and failures and all(map(self._rules.unexplained, failures)):
             return with_pass(failures, self.first_pass, self._rules)
         return failures
+
+    def _as_unread(self, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
+        """Where the compiler says that it could not read its input, the other messages say why."""
+        unread = next((finding for finding in self._by_key.values() if _UNREAD in finding.captures), None)
+        if unread is None or len(failures) == 1:
+            return failures
+        others = [failure for failure in failures if failure.signature != unread.signature]
+        return tuple(failure if failure.family == "crash" else _renamed(failure, unread.rule) for failure in others)
 
     def _causes(self) -> list[Finding]:
         every = [finding for (is_remark, _), finding in self._by_key.items() if not is_remark]

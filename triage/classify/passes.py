@@ -16,6 +16,7 @@ _DUMP_AFTER = re.compile(
 _PIPELINE_FAILED = re.compile(  # the passes that ran are nested; the last is the one that failed
     r"Pipeline failed while executing \[?(?:`[^`]+` on '[^']+' operation[^`]*, )*`(?P<name>[^`]+)` on '(?P<op>[^']+)'"
 )
+_HLO_FAILED = re.compile(r"Failed after (?P<name>(?!pipeline-start\b)[a-z][\w-]*)\Z")  # below what the verifier of XLA found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def failing_pass(text: str) -> FailingPass | None:
     """Return the pass that a line reports as failed, in a dump after failure or in MLIR's own note."""
     if match := _DUMP_AFTER.search(text):
         return FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
-    match = _PIPELINE_FAILED.search(text)
+    match = _PIPELINE_FAILED.search(text) or _HLO_FAILED.match(text)
     return FailingPass(match["name"].rsplit("::", 1)[-1]) if match else None
 
 
@@ -74,5 +75,5 @@ class PassScanner:
 
     def _read(self, lines: Iterable[bytes]) -> None:
         for line in lines:
-            if self._first is None and (b" Failed" in line or b"Pipeline failed" in line):
+            if self._first is None and (b" Failed" in line or b"Pipeline failed" in line or line.startswith(b"Failed after ")):
                 self._first = failing_pass(line.decode("utf-8", "replace"))

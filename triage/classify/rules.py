@@ -117,7 +117,7 @@ WithRegex = BeforeValidator(lambda value: {"regex": value} if isinstance(value, 
 OneOrMore = BeforeValidator(_as_list)
 Texts = Annotated[tuple[str, ...], OneOrMore]
 _Value = Annotated[Detail, BeforeValidator(detail)]
-_FlagName = Annotated[str, Field(pattern=r"^--[a-z][a-z0-9-]*$")]
+_FlagName = Annotated[str, Field(pattern=r"^--[a-z][a-z0-9_-]*$")]
 
 
 class Strict:
@@ -176,7 +176,7 @@ _KINDS = ("give", "drop", "least", "declare", "option", "rewrite")
 class RemedyCandidate(Strict):
     """What `triage remedy` may try against a failure class: one of the first six."""
 
-    give: Annotated[str, Field(pattern=r"^--[a-z][a-z0-9-]*(=\S+)?$")] | None = None
+    give: Annotated[str, Field(pattern=r"^--[a-z][a-z0-9_-]*(=\S*)?$")] | None = None
     """A flag to pass, `--name=value`, instead of any other value of it."""
     drop: _FlagName | None = None
     """A flag of the recipe to leave out, whatever its value."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +29,7 @@ _CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
 _AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")  # an excerpt of the kernel's source follows
 _ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")  # the message is below the exception
 _WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
+_PASSED_ON = re.compile(r"(?:\w+\.)*(?:Xla|Jax)RuntimeError: UNKNOWN: (?P<diagnostic>(?:-:\d+:\d+|<unknown>:\d+): error: .+)")
 _SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
 _STATEMENT = re.compile(r'(?:\A *|[{)>] |= )(?P<op>"?[a-z_]\w*(?:\.\w+)+"?)(?=[ (<{]|\Z)')
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
@@ -308,6 +309,9 @@ class _Scanner:
         return False
 
     def _exception(self, number: int, line: LogLine, trace: _Traceback) -> None:
+        if passed_on := _PASSED_ON.match(line.text):  # the compiler's own diagnostics, of which more may follow
+            self._match(number, replace(line, text=passed_on["diagnostic"]))
+            return
         finding = match_exception(self._rules, line.text, trace.files)
         if finding is None:
             return

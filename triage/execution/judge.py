@@ -87,6 +87,9 @@ def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None
     # The phase that the compiler itself reported is more reliable than that of the pass or class.
     phase = execution.phase
     first, *others = (replace(failure, phase=phase) if phase is not None else failure for failure in diagnosis.failures)
+    if first.failure_class == "run-failure" and "status" in first.details:  # the message is the same when a program runs
+        signature = first.signature.replace(first.failure_class, "compiler-status", 1)
+        first = in_class(first, rules.by_name["compiler-status"], signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
         flag = first.details.get("flag") if rule.says_nothing is Cause.FLAG else None
