@@ -58,7 +58,7 @@ def classes_page() -> str:
         "shows in different releases; `triage bisect --match family` follows it. "
         "[Describe your own](../how-to/failure-classes.md) in the same format.\n"
     ]
-    names = {"iree": "IREE: ", "triton": "Triton: "}
+    names = {"iree": "IREE: ", "triton": "Triton: ", "xla": "XLA: "}
     rules = sorted(packaged_rules(), key=lambda rule: (rule.family, rule.name))
     for family, members in groupby(rules, key=lambda rule: rule.family):
         parts.append(f"\n## {family}\n")
