@@ -11,7 +11,7 @@ import triage
 PACKAGE = Path(triage.__file__).parent
 
 
-WORDS = re.compile(r"iree(?!-triage)|triton|\.vmfb|\wlinalg_ext|num_stages", re.IGNORECASE)
+WORDS = re.compile(r"iree(?!-triage)|triton|xla|jaxlib|\.vmfb|\wlinalg_ext|num_stages", re.IGNORECASE)
 
 
 def test_no_other_package_names_a_family() -> None:

@@ -172,7 +172,7 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     layout = re.search(r"entry_computation_layout=\{\((.*?)\)->", executable.hlo_modules()[0].to_string())
     types = re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
     if len(types) != len(options.input):
-        return refuse(f"the program has {len(types)} parameters, and {len(options.input)} inputs are given")
+        return refuse(f"the number of inputs is {len(options.input)}, and the program takes {len(types)}")
     arguments = [put(value(text, kind)) for text, kind in zip(options.input, types, strict=True)]
 
     def call() -> list[Any]:
@@ -265,7 +265,8 @@ def lower(script: Path, function: str | None, arguments: list[str], settings: li
     sys.argv = [str(script)]
     names = {name: each for name, each in runpy.run_path(str(script)).items() if hasattr(each, "lower") and callable(each)}
     if function is None and len(names) != 1:
-        return refuse(f"{script.name} has {len(names)} functions under jax.jit; name one as lower: {{function: NAME}}")
+        advice = "name one as lower: {function: NAME}" if names else "decorate one with @jax.jit"
+        return refuse(f"{script.name} has {len(names)} functions under jax.jit; {advice}")
     if function and function not in names:
         return refuse(f"{script.name} has no function {function} under jax.jit; it has: {', '.join(names)}")
     shapes = [
