@@ -29,7 +29,7 @@ _CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
 _AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")  # an excerpt of the kernel's source follows
 _ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")  # the message is below the exception
 _WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
-_PASSED_ON = re.compile(r"(?:\w+\.)*(?:Xla|Jax)RuntimeError: UNKNOWN: (?P<diagnostic>(?:-:\d+:\d+|<unknown>:\d+): error: .+)")
+_PASSED_ON = re.compile(r"(?:\w+\.)*\w*RuntimeError: UNKNOWN: (?P<diagnostic>(?:-:\d+:\d+|<unknown>:\d+): error: .+)")
 _SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
 _STATEMENT = re.compile(r'(?:\A *|[{)>] |= )(?P<op>"?[a-z_]\w*(?:\.\w+)+"?)(?=[ (<{]|\Z)')
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
