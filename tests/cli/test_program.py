@@ -109,7 +109,12 @@ def test_an_installed_wheel_brings_the_examples(home: Path, tmp_path: Path) -> N
     install = [sys.executable, "-m", "uv", "pip", "install", "--python", environment / "bin" / "python", wheel]
     subprocess.run(install, check=True)
     program = environment / "bin" / "triage"
-    for words in (["init", "recipes"], ["init", "--all", "every"], ["recipe", "validate", "recipes", "every"]):
+    for words in (
+        ["init", "recipes"],
+        ["init", "--all", "every"],
+        ["recipe", "validate", "recipes"],
+        ["recipe", "validate", "every"],
+    ):
         done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 

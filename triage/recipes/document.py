@@ -185,19 +185,25 @@ def _compose(path: str, text: str, empty: str) -> yaml.Node:
         message = f"YAML does not allow the control character U+{ord(control[0]):04X}; remove it."
         raise BadFiles([Problem(path, line, column, message)])
     try:
-        # Composing is recursive, and deeply nested brackets would overflow the stack; reading events is not.
-        depth = 0
-        for event in yaml.parse(text, Loader=LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                message = f"values are nested more than {MAX_DEPTH} levels deep; remove some levels."
-                raise BadFiles([_problem(path, event.start_mark, message)])
+        _check_depth(path, text, LOADER)
         root = yaml.compose(text, Loader=LOADER)
     except yaml.YAMLError as error:
+        if "nesting depth" in str(error):  # libyaml stops at 1,000 levels before it returns the first one
+            _check_depth(path, text, yaml.SafeLoader)
         raise BadFiles([_syntax_problem(path, text, error)]) from error
     if root is None or root.tag == f"{_PREFIX}null":
         raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
     return root
+
+
+def _check_depth(path: str, text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> None:
+    """Raise BadFiles for deep nesting. Composing is recursive and would overflow the stack; reading events is not."""
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            message = f"values are nested more than {MAX_DEPTH} levels deep; remove some levels."
+            raise BadFiles([_problem(path, event.start_mark, message)])
 
 
 def _syntax_problem(path: str, text: str, error: yaml.YAMLError) -> Problem:
