@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,10 @@ import pytest
 from triage.compilers.iree.command_line import IreeRecipes
 from triage.compilers.iree.devices import target_flags
 from triage.compilers.registry import recipe_families
+from triage.compilers.response_files import with_files
 from triage.model.case import Target
-from triage.recipes.family import new_recipe
+from triage.model.errors import BadInput
+from triage.recipes.family import RecipeStart, new_recipe
 
 PROGRAM = "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
 OPTIONS = "--iree-hal-target-backends=llvm-cpu\n--iree-llvmcpu-target-cpu=generic\n"
@@ -36,6 +40,13 @@ NORMALISED = {  # spellings of other versions
 }
 
 
+def start_from(words: Sequence[str], source: Path | None = None) -> RecipeStart:
+    """The recipe of a user's own command line."""
+    call = IreeRecipes().call_in(words)
+    assert call is not None
+    return IreeRecipes().from_call(with_files(call), None, source)
+
+
 def flags_of(shell: str) -> set[str]:
     """The flags of a shell line that affect the compiled code, in today's spelling."""
     shell = shell.replace("@opts.rsp", "--iree-hal-target-backends=llvm-cpu --iree-llvmcpu-target-cpu=generic")
@@ -51,8 +62,7 @@ def test_the_recipe_has_the_flags_of_the_command_line(tmp_path: Path, monkeypatc
     for name, content in FILES.items():
         (tmp_path / name).write_text(content)
     pasted, _, shell = form.partition("\n->\n")
-    start = IreeRecipes().from_command([pasted], None, None)
-    assert start is not None
+    start = start_from([pasted])
     assert start.target is not None
     assert new_recipe(recipe_families(), "pasted", "m.mlir", start)
     target = target_flags(start.target, KNOWN, start.flags)
@@ -67,8 +77,7 @@ def test_the_recipe_has_the_flags_of_the_command_line(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("words", [["iree-compile", "-"], ["iree-compile", "/x/tools/../_mlir_libs/iree-compile", "-"]])
 def test_an_input_is_named_for_a_command_that_reads_standard_input(words: list[str]) -> None:
-    start = IreeRecipes().from_command([*words, "--iree-hal-target-backends=vmvx"], None, Path("saved.mlir"))
-    assert start is not None
+    start = start_from([*words, "--iree-hal-target-backends=vmvx"], Path("saved.mlir"))
     assert (start.input, list(start.flags)) == (Path("saved.mlir"), [])
 
 
@@ -77,8 +86,29 @@ def test_devices_are_counted_and_outputs_are_left_out() -> None:
         "A=1 ../build/tools/iree-compile --iree-hal-target-device=hip[0] --iree-hal-target-device=hip[1] a/b.mlirbc "
         "--iree-hip-target gfx942 -iree-opt-level=O3 --iree-hal-dump-executable-files-to dump -o=/dev/null"
     )
-    start = IreeRecipes().from_command(shlex.split(line), None, None)
-    assert start is not None
+    start = start_from(shlex.split(line))
     assert (start.input, start.target) == (Path("a/b.mlirbc"), Target("rocm", "gfx942", 2))
     assert list(start.flags) == ["--iree-opt-level=O3"]
     assert list(start.left_out) == ["--iree-hal-dump-executable-files-to=dump", "-o /dev/null"]
+
+
+@pytest.mark.parametrize("kind", ["missing", "device", "pipe", "folder", "large", "itself", "many", "quote"])
+def test_only_small_regular_response_files_are_read(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "flags.rsp"
+    match kind:
+        case "device":
+            file = Path("/dev/zero")
+        case "pipe":
+            os.mkfifo(file)
+        case "folder":
+            file.mkdir()
+        case "large":
+            file.write_text("--x " * (1 << 19))
+        case "itself":
+            file.write_text(f"@{file}")
+        case "many":
+            file.write_text(f"@{file} " * 1000)
+        case "quote":
+            file.write_text("--x='")
+    with pytest.raises(BadInput):
+        start_from(["iree-compile", "m.mlir", f"@{file}"])

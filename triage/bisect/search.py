@@ -66,14 +66,14 @@ class BisectRequest:
     repo: Path | None = None
     """A clone of the compiler, to search commits; without one, releases are searched."""
     project_file: Path | None = None
-    """Named by the user; otherwise a `triage.yaml` here or in the clone, otherwise the one that is shipped."""
+    """Named by the user; otherwise a `triage.yaml` here, with `build` one in the clone, otherwise the one that is shipped."""
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
     attribute: bool = True
     """Compare the passes of both ends before a search over commits, as evidence about the commit."""
     build: bool = False
-    """Build commits from source if only the shipped project file says how."""
+    """Build commits from source although the user's own project file does not say how. What the clone's says may run then."""
     go_on: Callable[[str], bool] = lambda _: True
     """Asks whether to start a search over commits whose cost is this text."""
 
@@ -89,10 +89,14 @@ class BisectRequest:
         """The project file. Raises BadFiles if it has mistakes."""
         if self.project_file:
             return load_project(self.project_file)
-        folders = [Path(), *filter(None, [self.repo])]
-        project = find_project(self.case.compiler, *folders)
-        is_own = any((folder / FILE).is_file() for folder in folders)
-        return project if self.build or is_own else project.model_copy(update={"build": None})
+        own, in_clone = Path(FILE), (self.repo or Path()) / FILE
+        if self.build:
+            return find_project(self.case.compiler, own.parent, in_clone.parent)
+        if in_clone.is_file() and not (own.is_file() and own.samefile(in_clone)):
+            warning = f"{in_clone} is not used, because it can run commands: pass --build or --project {in_clone}"
+            self.runner.progress.note(warning)
+        project = find_project(self.case.compiler, own.parent)
+        return project if own.is_file() else project.model_copy(update={"build": None})
 
 
 @dataclass(slots=True)

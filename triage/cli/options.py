@@ -132,6 +132,9 @@ SlowerOption = Annotated[
         metavar="NAME",
     ),
 ]
+RunCodeOption = Annotated[
+    bool, flag("Run the Python of a pasted text, such as a kernel (default: ask on a terminal).", "--run-code")
+]
 FormatOption = Annotated[str, format_option()]
 JUnitFormatOption = Annotated[str, format_option("junit")]
 
@@ -144,6 +147,7 @@ class ProgramOptions:
     backend: Annotated[str | None, option("Backend of a program that is given instead of a recipe.")] = None
     chip: Annotated[str | None, option("Target chip of that program, such as gfx942.")] = None
     save: Annotated[Path | None, option("Keep the recipe made from the program in this file.", metavar="FILE")] = None
+    run_code: RunCodeOption = False
 
     def recipes(self, words: Sequence[Path]) -> list[Path]:
         """Return the recipes that the words name, and those made from programs, texts and command lines among them."""
@@ -152,7 +156,10 @@ class ProgramOptions:
             raise BadInput("--backend, --chip and --save are for programs; a recipe has its own target")
         if self.save and len(made) > 1:
             raise BadInput("--save keeps one recipe; name one program")
-        return [recipe_for(self.app, str(word), self.backend, self.chip, self.save) if word in made else word for word in words]
+        return [self._recipe(word) if word in made else word for word in words]
+
+    def _recipe(self, word: Path) -> Path:
+        return recipe_for(self.app, str(word), self.backend, self.chip, self.save, run_code=self.run_code)
 
 
 @dataclass(kw_only=True)

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import typer
+
 from triage.cli.context import open_runner
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.recipe_start import NewRecipe
+from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
 from triage.execution.recipe_trial import TrialResult, try_recipe
 from triage.model.errors import BadInput
@@ -71,6 +73,22 @@ class StartedRecipe:
                 file.write(content)
 
 
+class CodeNotAllowed(NoProgramError):
+    """The program of a text is Python, which runs when it is compiled, and nobody allowed that."""
+
+
+def allow_code(started: StartedRecipe, text: Path, *, run_code: bool) -> None:
+    """Ask on a terminal whether to run the Python of a text, unless --run-code says so. Raises CodeNotAllowed if not."""
+    program = started.start.copied
+    if run_code or program is None or started.start.input.suffix != ".py":
+        return
+    if str(text) != "-" and sys.stdin.isatty() and sys.stderr.isatty():
+        print_stderr(f"{program}\nThe Python above stands in {text}, and runs here when it is compiled.")
+        if typer.confirm("Run it?", default=False, err=True):
+            return
+    raise CodeNotAllowed(f"the program in {text} is Python, which runs when it is compiled; read it, then pass --run-code")
+
+
 def from_text(wanted: NewRecipe, source: Path, block: int | None = None, line: int | None = None) -> StartedRecipe:
     """Start from a pasted text; `-` is stdin."""
     try:
@@ -87,11 +105,18 @@ def split_kernel(word: str) -> tuple[str, str | None]:
 
 
 def recipe_for(
-    app: AppContext, word: str, backend: str | None = None, chip: str | None = None, save: Path | None = None
+    app: AppContext,
+    word: str,
+    backend: str | None = None,
+    chip: str | None = None,
+    save: Path | None = None,
+    *,
+    run_code: bool = False,
 ) -> Path:
     """Write a recipe for what stands in the place of one, into `save` or the home, and return its path.
 
     word: a program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a command line in one word.
+    run_code: whether Python of a text may run, which otherwise is asked on a terminal.
     """
     file, kernel = split_kernel(word)
     command = shlex.split(word) if " " in word and not os.path.exists(word) else []  # noqa: PTH110 - too long for a path
@@ -105,8 +130,10 @@ def recipe_for(
         started = StartedRecipe(wanted, wanted.from_command(command))
     elif file == "-" or Path(file).suffix in TEXTS:
         started = from_text(wanted, Path(file))
+        allow_code(started, Path(file), run_code=run_code)
     else:
         started = StartedRecipe(wanted, wanted.from_file(Path(file)))
     started.with_chip().improved(app).write(over=save is None)
-    print_stderr(f"recipe: {path}")
+    for line in (*started.start.notes, f"recipe: {path}"):
+        print_stderr(line)
     return path

@@ -19,6 +19,7 @@ from triage.cli.options import (
     FormatOption,
     FreshOption,
     RecipePaths,
+    RunCodeOption,
     SuiteOption,
     argument,
     flag,
@@ -26,7 +27,7 @@ from triage.cli.options import (
     option,
     rev_option,
 )
-from triage.cli.program import StartedRecipe, split_kernel
+from triage.cli.program import CodeNotAllowed, StartedRecipe, allow_code, split_kernel
 from triage.cli.program import from_text as read_text
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe
@@ -162,6 +163,7 @@ def new(
     ] = None,
     block: Annotated[int | None, option("Program to use, of several in the text.", least=1)] = None,
     line: Annotated[int | None, option("Command line to use, of several in the text.", least=1)] = None,
+    run_code: RunCodeOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Write a commented recipe to start from.
@@ -180,6 +182,11 @@ def new(
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     if from_text:
         started = read_text(wanted, from_text, block, line)
+        try:
+            allow_code(started, from_text, run_code=run_code or not try_)
+        except CodeNotAllowed as error:  # it is written, and runs when the user compiles the recipe
+            try_ = False
+            print_stderr(f"not tried: {error}")
     elif command and kernel is None:
         started = StartedRecipe(wanted, wanted.from_command(command))
     elif wanted.source is None or command:
@@ -194,7 +201,7 @@ def new(
     answer = {
         "recipe": path,
         "input": start.input,
-        "left_out": start.left_out,
+        "left_out": [*start.left_out, *start.refused],
         "notes": start.notes,
         "tried": tried,
         "reported_for": reported,

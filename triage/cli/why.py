@@ -13,6 +13,7 @@ from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_ru
 from triage.cli.context import one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, argument, duration_option, option, rev_option
+from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NoProgramError
 from triage.execution.judge import Metric
@@ -59,6 +60,8 @@ def why(
             raise
         failures = classify_log(path, load_rules([]))
         words = ["PROGRAM", "--backend", chosen.program.backend or "BACKEND"]
+        if isinstance(error, CodeNotAllowed):
+            words = [str(path), "--run-code"]
         found = Explanation(
             str(path),
             log=ClassifiedLog(str(path), failures),

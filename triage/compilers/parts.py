@@ -138,28 +138,62 @@ class TextExcerpt:
 
 
 @dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """A call of the compiler."""
+
+    tool: str
+    """`iree-compile`, `iree-opt`, `llc`, ..."""
+    words: tuple[str, ...]
+    """Its arguments."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables set for it."""
+    stdin: str | None = None
+    """The file that is its standard input, if one is named."""
+    line: int = 1
+    """Its number in the text, from 1."""
+    files: frozenset[str] = frozenset()
+    """Words that are files here. Empty for a pasted text, which may not ask."""
+
+    @property
+    def text(self) -> str:
+        """The call on one line."""
+        settings = [f"{name}={shlex.quote(value)}" for name, value in self.env]
+        stdin = ["<", shlex.quote(self.stdin)] if self.stdin else []
+        return " ".join([*settings, self.tool, *map(shlex.quote, self.words), *stdin])
+
+
+@dataclass(frozen=True, slots=True)
 class PastedText:
     """What an issue, a gist or a log holds of use for a recipe."""
 
     programs: tuple[TextExcerpt, ...] = ()
-    commands: tuple[TextExcerpt, ...] = ()
+    commands: tuple[ShellCommand, ...] = ()
 
 
 class RecipeFromInput:
     """Makes recipes from what a user has at hand."""
 
-    def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
-        """Return a recipe for a command line, unless its program is another compiler.
+    def call_in(self, words: Sequence[str]) -> ShellCommand | None:
+        """Return the call of this family's compiler in a command line: words, or one text."""
+        return None
+
+    def from_call(self, call: ShellCommand, backend: str | None, source: Path | None) -> RecipeStart:
+        """Return a recipe for a call of this family's compiler. Opens no file that the call names.
 
         Args:
-            words: The command line, as words or as one text.
-            backend: Used if the command line names none.
-            source: The input, instead of the one in the command line.
+            call: The call.
+            backend: Used if the call names none.
+            source: The input, instead of the one of the call.
 
         Raises:
-            BadInput: The command line cannot be read.
+            BadInput: The call cannot be read.
         """
-        return None
+        raise NotImplementedError
+
+    @property
+    def flags_of_texts(self) -> frozenset[str]:
+        """Names of flags that a pasted command line may pass: they neither start programs nor name files."""
+        return frozenset()
 
     def from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
@@ -171,6 +205,12 @@ class RecipeFromInput:
         Raises:
             BadInput: The file has several kernels, or not this one.
         """
+        return None
+
+    def from_pasted(
+        self, recipe: Path, program: str, backend: str | None, chip: str | None, kernel: str | None
+    ) -> RecipeStart | None:
+        """Return a recipe for a Python program of a text, as `from_source`. Reads no file that it imports."""
         return None
 
     def read_text(self, text: str) -> PastedText:

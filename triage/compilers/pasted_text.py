@@ -6,11 +6,10 @@ import ast
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from triage.compilers.parts import PastedText, TextExcerpt
+from triage.compilers.parts import PastedText, ShellCommand, TextExcerpt
 
 IREE_TOOLS = re.compile(
     r"(?<![\w.-])(?:[^\s\"'`()|;&<>=]*[\\/])?(?P<tool>iree-compile|iree-opt|ireec)(?:-[\d.]+)?(?:\.exe)?(?=[\s\"'`]|$)"
@@ -41,29 +40,6 @@ _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # brackets and names in it mean no
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _Block = tuple[int, str]
 """The number of its first line, from 1, and its text."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShellCommand:
-    """A call of the compiler."""
-
-    tool: str
-    """`iree-compile`, `iree-opt`, `llc`, ..."""
-    words: tuple[str, ...]
-    """Its arguments."""
-    env: tuple[tuple[str, str], ...] = ()
-    """Variables set for it."""
-    stdin: str | None = None
-    """The file that is its standard input, if one is named."""
-    line: int = 1
-    """Its number in the text, from 1."""
-
-    @property
-    def text(self) -> str:
-        """The call on one line."""
-        settings = [f"{name}={shlex.quote(value)}" for name, value in self.env]
-        stdin = ["<", shlex.quote(self.stdin)] if self.stdin else []
-        return " ".join([*settings, self.tool, *map(shlex.quote, self.words), *stdin])
 
 
 def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCommand]:
@@ -133,13 +109,13 @@ def read_mlir(text: str) -> PastedText:
     text = _plain(text)
     programs = list(_mlir_programs(text))
     complete = [(line, program) for line, program in programs if _FUNCTION.search(program)]
-    return PastedText(_excerpts(complete or programs), _lines(calls_in(text)))
+    return PastedText(_excerpts(complete or programs), _different(calls_in(text)))
 
 
 def read_llvm(text: str, tools: re.Pattern[str]) -> PastedText:
     """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. Empty without such a call."""
     text = _plain(text)
-    commands = _lines(calls_in(text, tools))
+    commands = _different(calls_in(text, tools))
     llvm = [(line, block) for line, block in _blocks(text) if _LLVM_IR.search(block)] if commands else []
     programs = _excerpts(llvm, partial(missing_in, comment=";")) or _excerpts(_mlir_programs(text) if commands else ())
     return PastedText(programs, commands)
@@ -182,11 +158,11 @@ def _excerpts(programs: Iterable[_Block], lacks: Callable[[str], str | None] = m
     return tuple(excerpt for excerpt in excerpts if excerpt.lacks is None) or excerpts[:1]
 
 
-def _lines(calls: Iterable[ShellCommand]) -> tuple[TextExcerpt, ...]:
-    commands: dict[str, TextExcerpt] = {}
+def _different(calls: Iterable[ShellCommand]) -> tuple[ShellCommand, ...]:
+    commands: dict[str, ShellCommand] = {}
     for call in calls:
         if any(word.startswith(("-", "@")) for word in call.words):
-            commands.setdefault(call.text, TextExcerpt(call.line, call.text))
+            commands.setdefault(call.text, call)
     return tuple(commands.values())
 
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from triage.classify import classify_log, packaged_rules
-from triage.compilers.parts import RecipeFromInput, TextExcerpt
+from triage.compilers.parts import RecipeFromInput, ShellCommand, TextExcerpt
+from triage.compilers.pasted_flags import keep_harmless
 from triage.compilers.registry import DEFAULT_FAMILY, family_named, recipe_families, recipe_starters
+from triage.compilers.response_files import with_files
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -21,6 +23,7 @@ _VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
 _REPORTED = 3  # revisions of a text that count
 _LONGEST = 160  # characters of an excerpt in a message
+E = TypeVar("E", TextExcerpt, ShellCommand)
 
 
 class NoProgramError(BadInput):
@@ -39,10 +42,14 @@ class NewRecipe:
     kernel: str | None
 
     def from_command(self, words: Sequence[str]) -> RecipeStart:
-        """Start from the command line of a compiler."""
-        start = _first(lambda starter: starter.from_command(words, self.backend, self.source))
-        if start is None:
+        """Start from the user's own command line of a compiler."""
+        for starter in recipe_starters().values():
+            call = starter.call_in(words)
+            if call is not None:
+                break
+        else:
             raise BadInput(f"no compiler family reads command lines of {words[0]}; name the model with --input")
+        start = starter.from_call(with_files(call), self.backend, self.source)
         _check_file(start.input)
         if recipe_families()[start.family].kind_of(start.input.suffix) is None:  # a compiler reads a file of any name
             return replace(start, input=self.path.with_suffix(".mlir"), copied=start.input.read_text("utf-8", "replace"))
@@ -63,7 +70,8 @@ class NewRecipe:
         Raises BadInput if the text has no program, several, or one that was cut.
         """
         # The text is about the default family if its compiler is called, else about the first that finds anything.
-        found = {family: starter.read_text(text) for family, starter in recipe_starters().items()}
+        starters = recipe_starters()
+        found = {family: starter.read_text(text) for family, starter in starters.items()}
         others = (family for family, pasted in found.items() if pasted.programs or pasted.commands)
         family = DEFAULT_FAMILY if found[DEFAULT_FAMILY].commands else next(others, DEFAULT_FAMILY)
         pasted = found[family]
@@ -77,8 +85,10 @@ class NewRecipe:
         call = _chosen("command line", pasted.commands, line, "--line")
         place = self.path.with_suffix(".mlir")
         if call:
-            start = _first(lambda starter: starter.from_command([call.text], self.backend, self.source or place))
-            assert start is not None  # a family found this command line
+            start = starters[family].from_call(call, self.backend, self.source or place)
+            responses = [word for word in call.words if word.startswith("@")]
+            start = keep_harmless(start, frozenset().union(*(starter.flags_of_texts for starter in starters.values())))
+            start = replace(start, refused=(*responses, *start.refused))
             if program and start.family != DEFAULT_FAMILY and "define " in program.text:
                 start = replace(start, input=self.path.with_suffix(".ll"))
             start = replace(start, copied=program.text if program else None)
@@ -94,19 +104,18 @@ class NewRecipe:
         failures = [failure.failure_class for failure in classify_log(BytesIO(text.encode("utf-8", "replace")), rules)]
         failure = [name for name in failures if name in {rule.name for rule in rules}][:1]
         notes = list(start.notes)
+        if start.refused:
+            words = " ".join(start.refused)
+            notes.append(f"Left out of the command: {words}. Keep it with --save FILE and add it there.")
         notes += [f"Reported for {', '.join(versions)}."] if versions else []
         notes += [f"Reported failure: {name}. `triage run` says xfail when it reproduces." for name in failure]
         return replace(start, notes=tuple(notes), expect=tuple(failure)), versions
 
     def _from_kernel(self, family: str, program: TextExcerpt) -> RecipeStart:
-        place = self.path.with_suffix(".py")
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / place.name
-            file.write_text(program.text, "utf-8")
-            start = recipe_starters()[family].from_source(self.path, file, self.backend, self.chip, self.kernel)
+        start = recipe_starters()[family].from_pasted(self.path, program.text, self.backend, self.chip, self.kernel)
         if start is None:
             raise BadInput(f"the program in line {program.line} has no kernel; name one with --input FILE.py:KERNEL")
-        return start if start.copied is not None else replace(start, input=place, copied=program.text)
+        return start
 
 
 def _first(make: Callable[[RecipeFromInput], RecipeStart | None]) -> RecipeStart | None:
@@ -129,14 +138,15 @@ def _versions(text: str, name: str) -> list[str]:
     return list(dict.fromkeys(_NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions))[:_REPORTED]
 
 
-def _chosen(noun: str, excerpts: Sequence[TextExcerpt], number: int | None, option: str) -> TextExcerpt | None:
+def _chosen(noun: str, excerpts: Sequence[E], number: int | None, option: str) -> E | None:
     """Return the excerpt that is meant. Raises BadInput for several without a choice, and for a number that is too large."""
     count = f"{len(excerpts)} {noun}{'' if len(excerpts) == 1 else 's'}"
     if number is not None and number > len(excerpts):
         raise BadInput(f"there is no {noun} {number}: the text has {count}")
     if len(excerpts) > 1 and number is None:
-        choices = [
-            f"  {index}  line {each.line}: {' '.join(each.text.split())[:_LONGEST]}" for index, each in enumerate(excerpts, 1)
-        ]
-        raise BadInput("\n".join([f"the text has {count}; choose one with {option} N:", *choices]))
+        lines = [f"the text has {count}; choose one with {option} N:"]
+        for index, each in enumerate(excerpts, 1):
+            text = " ".join(each.text.split())
+            lines.append(f"  {index}  line {each.line}: {text[:_LONGEST]}")
+        raise BadInput("\n".join(lines))
     return excerpts[(number or 1) - 1] if excerpts else None

@@ -79,6 +79,8 @@ class RecipeStart:
     """What to check about them."""
     left_out: Sequence[str] = ()
     """Words of a command line that a recipe does not need."""
+    refused: Sequence[str] = ()
+    """Words of a pasted command line that could start programs or name files."""
     copied: str | None = None
     """The text to write to `input`, unless the file exists."""
     notes: Sequence[str] = ()

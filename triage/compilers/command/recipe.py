@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -14,7 +15,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec, is_mlir
-from triage.compilers.parts import PastedText, RecipeFromInput
+from triage.compilers.parts import PastedText, RecipeFromInput, ShellCommand
+from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, read_llvm
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -113,17 +115,19 @@ class CommandFormat(RecipeFormat):
 
 
 # The short names are words of English, too, so that they count only where a command begins.
-_TOOLS = re.compile(r"(?:^\s*|[`|;&]\s*|[$%]\s+|RUN:\s*)(?:[^\s`\"']*/)?(?P<tool>mlir-opt|circt-opt|opt|llc)(?:-\d+)?(?=\s+\S)")
+_TOOLS = re.compile(
+    r"(?:^\s*|[`|;&]\s*|[$%]\s+|RUN:\s*)(?:[^\s`\"']*/)?(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
+)
 _PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
 
 
 class LlvmToolRecipes(RecipeFromInput):
     """Recipes of the command family whose toolchain is a folder with the tool."""
 
-    def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
-        call = next(calls_in(" ".join(words) if len(words) == 1 else shlex.join(words), _TOOLS), None)
-        if call is None:
-            return None
+    def call_in(self, words: Sequence[str]) -> ShellCommand | None:
+        return next(calls_in(words[0] if len(words) == 1 else shlex.join(words), _TOOLS), None)
+
+    def from_call(self, call: ShellCommand, backend: str | None, source: Path | None) -> RecipeStart:
         inputs = [Path(word) for word in call.words if _PROGRAM.search(word)]
         flags: list[str] = []
         rest = iter(call.words)
@@ -142,6 +146,10 @@ class LlvmToolRecipes(RecipeFromInput):
         keys = {"command": [program, "{flags}", "{input}", "-o", "{output}"], "version": version}
         note = f"The toolchain is a folder that holds bin/{call.tool}."
         return RecipeStart("command", named, None, tuple(flags), keys=keys, notes=(note,), toolchain="path:FOLDER")
+
+    @property
+    def flags_of_texts(self) -> frozenset[str]:
+        return names_in(files(__package__) / "pasted_flags.yaml")
 
     def read_text(self, text: str) -> PastedText:
         return read_llvm(text, _TOOLS)

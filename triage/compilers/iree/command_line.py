@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 from triage.compilers.iree.devices import (
@@ -19,8 +20,9 @@ from triage.compilers.iree.devices import (
     device_flags,
     named_targets,
 )
-from triage.compilers.parts import PastedText, RecipeFromInput
-from triage.compilers.pasted_text import ShellCommand, calls_in, read_mlir
+from triage.compilers.parts import PastedText, RecipeFromInput, ShellCommand
+from triage.compilers.pasted_flags import names_in
+from triage.compilers.pasted_text import calls_in, read_mlir
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -46,22 +48,28 @@ _IREE_OPT = ["{site_packages}/iree/compiler/_mlir_libs/iree-opt", "{input}", "{f
 class IreeRecipes(RecipeFromInput):
     """Recipes for IREE from programs, command lines and issues."""
 
-    def from_command(self, words: Sequence[str], backend: str | None, source: Path | None) -> RecipeStart | None:
-        """Read the words of a command line, with or without the program's name, unless it runs another program."""
+    def call_in(self, words: Sequence[str]) -> ShellCommand | None:
+        """Return the call in a command line, with or without the program's name, unless it runs another program."""
         text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else shlex.join(words)
-        command = next(calls_in(text), None)
-        if command is None or words[0].startswith("-"):
-            if words and not words[0].startswith(("-", "@")) and not _INPUT.search(words[0]):
-                return None
-            command = ShellCommand("iree-compile", tuple(words))
-        inputs, flags, left_out = _sorted(_joined(_with_response_files(command.words, Path())))
-        path = source or _input(inputs, command.stdin)
-        if command.tool == "iree-opt":
+        call = next(calls_in(text), None)
+        if call and not words[0].startswith("-"):
+            return call
+        is_other = words and not words[0].startswith(("-", "@")) and not _INPUT.search(words[0])
+        return None if is_other else ShellCommand("iree-compile", tuple(words))
+
+    def from_call(self, call: ShellCommand, backend: str | None, source: Path | None) -> RecipeStart:
+        inputs, flags, left_out = _sorted(_joined(call))
+        path = source or _input(inputs, call.stdin)
+        if call.tool == "iree-opt":
             keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
             start = RecipeStart("command", path, None, tuple(flags), keys=keys, toolchain="command:iree-base-compiler:latest")
         else:
             start = _iree_compile(path, flags, backend)
-        return replace(start, left_out=tuple(left_out), env=dict(command.env))
+        return replace(start, left_out=tuple(left_out), env=dict(call.env))
+
+    @property
+    def flags_of_texts(self) -> frozenset[str]:
+        return names_in(files(__package__) / "pasted_flags.yaml")
 
     def from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
@@ -72,42 +80,22 @@ class IreeRecipes(RecipeFromInput):
         return read_mlir(text)
 
 
-def _with_response_files(words: Sequence[str], folder: Path) -> Iterator[str]:
-    """Replace each `@FILE` by the words in the file. Raises BadInput if one cannot be read."""
-    for word in words:
-        if not word.startswith("@"):
-            yield word
-            continue
-        path = folder / word[1:]
-        try:
-            text = path.read_text("utf-8")
-        except OSError as error:
-            raise BadInput(f"the response file {path} cannot be read: {error.strerror or error}") from error
-        yield from _with_response_files(shlex.split(text, comments=True), path.parent)
-
-
-def _joined(words: Iterable[str]) -> list[str]:
+def _joined(call: ShellCommand) -> list[str]:
     """Return the words with `--` before every option and its value joined to it."""
     joined: list[str] = []
     takes_value = False
-    for word in words:
+    for word in call.words:
         if word.startswith("-") and word != "-":
             joined.append(f"--{word.lstrip('-')}")
             takes_value = "=" not in word and joined[-1] not in _ALONE
             continue
-        if takes_value and (joined[-1] == "--o" or not _is_input(word)):
+        is_input = word in _STDIN or word in call.files or _INPUT.search(word)
+        if takes_value and (joined[-1] == "--o" or not is_input):
             joined[-1] += f"={word}"
         else:
             joined.append(word)
         takes_value = False
     return joined
-
-
-def _is_input(word: str) -> bool:
-    try:
-        return word in _STDIN or _INPUT.search(word) is not None or Path(word).is_file()
-    except OSError:  # too long for a name
-        return False
 
 
 def _sorted(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:

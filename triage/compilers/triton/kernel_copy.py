@@ -18,8 +18,8 @@ _BUILTINS = frozenset((*dir(builtins), "__file__"))
 _PRESENT = frozenset((*sys.stdlib_module_names, "triton", "torch", "numpy", "setuptools", "filelock", "packaging"))
 
 
-def is_standalone(path: Path, text: str) -> bool:
-    """Return whether a toolchain can import the file."""
+def is_standalone(path: Path | None, text: str) -> bool:
+    """Return whether a toolchain can import the file; without a path, a program of a pasted text."""
     source = _PythonFile(path, text)
     for statement in source.tree.body:
         if isinstance(statement, ast.For) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
@@ -28,8 +28,10 @@ def is_standalone(path: Path, text: str) -> bool:
     return all(_is_available(node) and not source.file_of(node, _bound_name(node.names[0])) for node in imports)
 
 
-def copy_kernel(path: Path, text: str, kernel: str) -> tuple[str, tuple[str, ...]]:
+def copy_kernel(path: Path | None, text: str, kernel: str) -> tuple[str, tuple[str, ...]]:
     """Copy the function `kernel` and what it reads: functions and constants of its package, with the conditions around them.
+
+    Without a path, the program was pasted: no file that it imports is read.
 
     Returns the text, and a sentence with file and line for each name or import that it cannot resolve.
 
@@ -38,7 +40,7 @@ def copy_kernel(path: Path, text: str, kernel: str) -> tuple[str, tuple[str, ...
     """
     source = _PythonFile(path, text)
     if kernel not in source.bound:
-        raise BadInput(f"{path} has no top-level function {kernel!r}")
+        raise BadInput(f"{source.path} has no top-level function {kernel!r}")
     copy = _Copy(source)
     copy.take(source, kernel, 1)
     imports = sorted(copy.imports, key=lambda line: (not line.startswith("from __future__"), line))
@@ -46,8 +48,9 @@ def copy_kernel(path: Path, text: str, kernel: str) -> tuple[str, tuple[str, ...
 
 
 class _PythonFile:
-    def __init__(self, path: Path, text: str) -> None:
-        self.path, self.text = path.resolve(), text
+    def __init__(self, path: Path | None, text: str) -> None:
+        self.is_pasted = path is None
+        self.path, self.text = path.resolve() if path else Path("text"), text
         try:
             self.tree = ast.parse(text)
         except (SyntaxError, ValueError) as error:
@@ -71,6 +74,8 @@ class _PythonFile:
         return (below[0], None) if below else (file, alias.name)
 
     def _file(self, module: str, level: int) -> Path | None:
+        if self.is_pasted:
+            return None
         top = module.partition(".")[0]
         # A package that is installed next to this one is not part of it.
         roots = [root for root in self.path.parents if root.name[-9:] != "-packages" or root / top in self.path.parents]

@@ -45,17 +45,19 @@ class TritonRecipes(RecipeFromInput):
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
     ) -> RecipeStart | None:
         text = source.read_text("utf-8", "replace") if source.suffix == ".py" else ""
-        guess = guess_kernel(text, kernel)
-        if guess is None:
-            return None
-        target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
-        start = KernelStart(family="triton", input=source, target=target, comment=_COMMENT, guess=guess)
-        if not is_standalone(source, text):
-            copied, problems = copy_kernel(source, text, guess.name)
-            start = replace(start, input=recipe.with_suffix(".py"), copied=copied, notes=problems)
-            # The copy has functions of other files, the original has launches.
-            guess = guess_kernel(copied, guess.name, host=text) or guess
-        return _with(start, guess)
+        start = _start(source, text, backend, chip, kernel)
+        if start is None or is_standalone(source, text):
+            return start
+        return _copied(start, recipe, copy_kernel(source, text, start.guess.name), text)
+
+    def from_pasted(
+        self, recipe: Path, program: str, backend: str | None, chip: str | None, kernel: str | None
+    ) -> RecipeStart | None:
+        place = recipe.with_suffix(".py")
+        start = _start(place, program, backend, chip, kernel)
+        if start is None or is_standalone(None, program):
+            return start and replace(start, copied=program)
+        return _copied(start, recipe, copy_kernel(None, program, start.guess.name), program)
 
     def read_text(self, text: str) -> PastedText:
         return read_kernels(text)
@@ -83,6 +85,21 @@ class TritonRecipes(RecipeFromInput):
         constants = best.start.guess.guessed & best.start.guess.constexprs.keys()
         unknown = constants & computed_from(best.names, kernel) or constants
         return replace(best.start, unknown=tuple(sorted(unknown)))
+
+
+def _start(source: Path, text: str, backend: str | None, chip: str | None, kernel: str | None) -> KernelStart | None:
+    guess = guess_kernel(text, kernel)
+    if guess is None:
+        return None
+    target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
+    return _with(KernelStart(family="triton", input=source, target=target, comment=_COMMENT, guess=guess), guess)
+
+
+def _copied(start: KernelStart, recipe: Path, copy: tuple[str, tuple[str, ...]], host: str) -> KernelStart:
+    """Return the recipe of a copied kernel: the copy has functions of other files, the original has launches."""
+    text, problems = copy
+    start = replace(start, input=recipe.with_suffix(".py"), copied=text, notes=problems)
+    return _with(start, guess_kernel(text, start.guess.name, host=host) or start.guess)
 
 
 @dataclass(frozen=True, slots=True)
