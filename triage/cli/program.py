@@ -7,8 +7,9 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 import typer
@@ -21,7 +22,7 @@ from triage.execution.recipe_trial import TrialResult, try_recipe
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
 from triage.recipes.loader import check_recipe
-from triage.toolchains.home import disk_errors, home_path
+from triage.toolchains.home import disk_errors, home_path, save_file
 
 RECIPES = (".yaml", ".yml")
 TEXTS = (".md", ".txt", ".log", ".html")
@@ -43,26 +44,29 @@ class StartedRecipe:
             return self
         return replace(self, start=replace(self.start, target=replace(target, chip=self.wanted.chip)))
 
-    def improved(self, app: AppContext, toolchains: Sequence[str] = ()) -> StartedRecipe:
-        """Compile what was guessed and correct it by the errors."""
+    def improved(self, app: AppContext, toolchains: Sequence[str] = (), *, or_install: bool = False) -> StartedRecipe:
+        """Compile what was guessed and correct it by the errors. or_install: install the newest release if there is none."""
         if not self.start.guessed:
             return self
         with open_runner(app) as runner:
+            if or_install and not runner.registry.installed_releases(self.start.family):
+                toolchains = (*toolchains, "latest")
             start, tried = try_recipe(runner, self.wanted.path.stem, self.start, toolchains)
-        if not tried:
-            latest = f"{start.family}:latest"
-            print_stderr(f"not tried: no release of {start.family} is installed; -t {latest} installs one and tries it")
         return replace(self, start=start, tried=tried)
+
+    @property
+    def content(self) -> str:
+        """The text of the recipe."""
+        path = self.wanted.path.absolute()
+        source = os.path.relpath(self.start.input.absolute(), path.parent)
+        return new_recipe(recipe_families(), path.stem, source, self.start)
 
     def write(self, *, over: bool = False) -> None:
         """Write the recipe, and its program where that was copied. Raises BadInput for files that exist, unless `over`."""
-        path, start = self.wanted.path, self.start
+        path, start, content = self.wanted.path, self.start, self.content
         copied = [start.input] if start.copied is not None else []
         if there := [file for file in (path, *copied) if file.exists()] if not over else []:
             raise BadInput(f"{there[0]} exists; nothing was changed")
-        content = new_recipe(
-            recipe_families(), path.stem, os.path.relpath(start.input.absolute(), path.absolute().parent), start
-        )
         check_recipe(recipe_families(), content)
         content = with_questions(content, start.unknown)
         with disk_errors(f"write {path}"):
@@ -133,7 +137,40 @@ def recipe_for(
         allow_code(started, Path(file), run_code=run_code)
     else:
         started = StartedRecipe(wanted, wanted.from_file(Path(file)))
-    started.with_chip().improved(app).write(over=save is None)
-    for line in (*started.start.notes, f"recipe: {path}"):
-        print_stderr(line)
+    started = started.with_chip()
+    if started.start.guessed:
+        _write_corrected(app, started, save)
+    else:
+        started.write(over=save is None)
+        _say(started.start.notes)
+    print_stderr(f"recipe: {path}")
     return path
+
+
+def _write_corrected(app: AppContext, started: StartedRecipe, save: Path | None) -> None:
+    """Write a recipe whose guessed values are corrected; the one of an earlier run if the guess is the same.
+
+    A run after another compiler was installed could correct them in another way, and would explain another failure.
+    """
+    path, guess = started.wanted.path, f"{started.content}\0{started.start.copied}"
+    before = path.with_suffix(".guess")
+    if save is None and before.is_file() and before.read_text("utf-8") == guess:
+        _say(line.removeprefix("# ") for line in takewhile(_is_comment, path.read_text("utf-8").splitlines()))
+        return
+    started = started.improved(app, or_install=True)
+    started.write(over=save is None)
+    _say(started.start.notes)
+    if started.start.unknown:
+        names = ", ".join(started.start.unknown)
+        raise BadInput(f"not known: {names}; keep the recipe with --save FILE and write what the kernel is launched with")
+    if save is None:
+        save_file(before, guess, f"write {before}")
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("# ")
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        print_stderr(line)

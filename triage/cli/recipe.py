@@ -219,6 +219,8 @@ def _remarks(path: Path, start: RecipeStart, tried: Sequence[TrialResult], repor
     if start.left_out:
         yield f"left out, because they do not affect the compiled code: {' '.join(start.left_out)}"
     yield from start.notes
+    if start.guessed and not tried:
+        yield f"not tried; -t {start.family}:latest installs a release and tries it"
     for trial in tried:
         yield f"{trial.toolchain}: {trial.status}{f', {trial.reason}' if trial.reason else ''}"
     if start.unknown:

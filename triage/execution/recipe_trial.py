@@ -31,6 +31,8 @@ class TrialResult:
 def try_recipe(engine: Engine, title: str, start: RecipeStart, revs: Sequence[str]) -> tuple[RecipeStart, list[TrialResult]]:
     """Correct the guessed values on the newest installed toolchain, and compile the result on those that are named.
 
+    If nothing is installed, they are corrected on the first that is named.
+
     If the newest release lacks what the program uses, the named ones and older installed ones follow until the program
     compiles on one.
     """

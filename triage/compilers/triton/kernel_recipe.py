@@ -80,11 +80,12 @@ class TritonRecipes(RecipeFromInput):
             is_new = attempt and (attempt.progress, attempt.message) != (best.progress, best.message)
             if attempt and (attempt.passed or (attempt.progress >= best.progress and is_new)):
                 best = attempt
+        improved = replace(best.start, notes=(*best.start.notes, *_changes(seen[0], best.start.guess)))
         if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):  # no other value would help
-            return best.start
+            return improved
         constants = best.start.guess.guessed & best.start.guess.constexprs.keys()
         unknown = constants & computed_from(best.names, kernel) or constants
-        return replace(best.start, unknown=tuple(sorted(unknown)))
+        return replace(improved, unknown=tuple(sorted(unknown)))
 
 
 def _start(source: Path, text: str, backend: str | None, chip: str | None, kernel: str | None) -> KernelStart | None:
@@ -130,19 +131,34 @@ def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelG
     near = computed_from((*attempt.names, *_UNBOUND.findall(message)), kernel) & guess.guessed
     refused = guess.guessed.intersection(attempt.names)
     arguments, constants = guess.signature.items(), guess.constexprs.items()
-    floats = {name: "*fp32:16" for name, kind in arguments if kind in ("*fp16:16", "*bf16:16")}
+    halves = [name for name, kind in arguments if kind in ("*fp16:16", "*bf16:16")]
+    floats = {name: "*fp32:16" for name in halves if name in guess.guessed}
     integers = {name: "*i32:16" for name, kind in arguments if kind[0] == "*" and name in near}
     scalars = {name: "i32" if kind == "fp32" else "*fp16:16" for name, kind in arguments if kind[0] != "*" and name in refused}
     sizes = {name: 16 for name, value in constants if type(value) is int and value > 2 and name in guess.guessed}
     switches = {name: not value for name, value in constants if isinstance(value, bool) and name in near}
     types = dict.fromkeys(refused & guess.constexprs.keys(), "tl.float32")
     if attempt.progress[0] > 1:  # beyond the kernel's language, a smaller program is more likely to compile
-        yield replace(_changed(guess, sizes), options={**guess.options, "num_stages": 1})
+        stages: dict[str, Constant] = {"num_stages": 1} if "num_stages" in guess.guessed else {}
+        yield replace(_changed(guess, sizes), options={**guess.options, **stages})
     for pattern, values in ((_UNBOUND, switches), (_BITS, integers), (_TYPE, types), (_SIZES, sizes)):
         if pattern.search(message):
             yield _changed(guess, values)
     for values in (scalars, floats, switches, integers):
         yield _changed(guess, values)
+
+
+def _changes(before: KernelGuess, after: KernelGuess) -> Iterator[str]:
+    """Yield a sentence for each guessed value that was changed."""
+    for name in sorted(after.guessed):
+        old, new = (_value_in(guess, name) for guess in (before, after))
+        if new != old:
+            yield f"Guessed {name}: {old} does not compile; {new} is used."
+
+
+def _value_in(guess: KernelGuess, name: str) -> Constant:
+    values: Mapping[str, Constant] = {**guess.signature, **guess.constexprs, **guess.options}
+    return values.get(name, "the default")
 
 
 def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:

@@ -114,13 +114,14 @@ def _guess(host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.
     element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of one type
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
-    guessed = {"num_warps"} - shown.keys()
+    guessed = {"num_warps", "num_stages"} - shown.keys()
     for parameter in parameters:
         name, passed = parameter.arg, shown.get(parameter.arg, HostValue())
         annotation = ast.unparse(parameter.annotation) if parameter.annotation else ""
         if "constexpr" not in annotation:
             signature[name] = _type(name, annotation, passed, uses, element)
-            guessed.add(name)
+            if passed.kind != "tensor" and annotation not in _SCALARS:
+                guessed.add(name)
             continue
         default = defaults.get(name, [ast.Name("")])[0]
         values = [passed.value] if passed.kind != "tensor" else []
