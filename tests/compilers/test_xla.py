@@ -164,7 +164,48 @@ def test_a_recipe_is_started_from_a_function_of_jax(triage: Triage, workplace: P
     assert triage("recipe", "new", "r.yaml", "--input", "f.py").returncode == 0
     [case] = load_cases([workplace / "r.yaml"])
     assert (case.compiler, case.input.args) == ("xla", (("function", "step"),))
-    assert triage("recipe", "new", "s.yaml", "--input", "f.py:other").returncode == 2
+    assert triage("recipe", "new", "s.yaml", "--input", "f.py:absent").returncode == 2
     (workplace / "p.hlo").write_text(HLO)
     assert triage("recipe", "new", "p.yaml", "--input", "p.hlo").returncode == 0
     assert load_cases([workplace / "p.yaml"])[0].target == Target("cpu")
+
+
+JAX = "import jax\nimport jax.numpy as jnp\nfrom functools import partial\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "function"),
+    [
+        ("def f(x):\n    return x\n\n\ng = jax.jit(f)\nprint(g(jnp.ones(3)))\n", "f"),
+        ("@partial(jax.jit, static_argnums=1)\ndef f(x, n):\n    return x * n\n\n\nprint(f(jnp.ones(3), 2))\n", "f"),
+        ("from jax import jit\n\n\n@jit\ndef f(x):\n    return x\n\n\nprint(f(1))\n", "f"),
+        ("print(jax.jit(lambda x: x + 1)(1))\n", None),
+        ("double = lambda x: 2 * x\nprint(jax.jit(double).lower(1).as_text())\n", "double"),
+        ("print(jax.jit(jax.grad(lambda x: x))(1.0))\n", None),
+    ],
+)
+def test_a_program_that_imports_jax_is_of_xla(triage: Triage, workplace: Path, program: str, function: str | None) -> None:
+    (workplace / "p.py").write_text(JAX + program)
+    assert triage("recipe", "new", "r.yaml", "--input", "p.py").returncode == 0
+    [case] = load_cases([workplace / "r.yaml"])
+    assert (case.compiler, dict(case.input.args).get("function")) == ("xla", function)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_function_whose_arguments_are_not_known_is_not_compiled(triage: Triage, workplace: Path) -> None:
+    (workplace / "p.py").write_text(JAX + "def gradient(x, y):\n    return x\n\n\ng = jax.jit(gradient)\n")
+    done = triage("run", "p.py:gradient", "-t", "xla:path:/nowhere")
+    assert done.returncode == 2
+    assert "triage recipe new p.yaml --input p.py:gradient" in done.stderr
+    assert triage("recipe", "new", "p.yaml", "--input", "p.py:gradient").returncode == 0
+
+
+def test_types_of_arguments_are_trees_of_shapes(workplace: Path) -> None:
+    text = "name: p\nsummary: s\ncompiler: xla\ninput: p.py\ntarget: {backend: cpu}\nlower: {arguments: [%s]}\n"
+    (workplace / "p.py").write_text("")
+    (workplace / "r.yaml").write_text(text % "{w: 4x8xf32, b: [i32, 2xcomplex<f32>]}, f64")
+    [case] = load_cases([workplace / "r.yaml"])
+    assert case.input.args == (("argument", '{"w": "4x8xf32", "b": ["i32", "2xcomplex<f32>"]}'), ("argument", "f64"))
+    (workplace / "r.yaml").write_text(text % "{w: 4x8xf33}")
+    with pytest.raises(BadFiles, match="4x8xf33"):
+        load_cases([workplace / "r.yaml"])

@@ -61,6 +61,87 @@ def test_a_function_of_jax_is_lowered_once_for_all_releases(answer: Answer, shar
     assert len(list((shared_home / "inputs").glob("*.mlir"))) == 1
 
 
+CALLS = """import jax
+import jax.numpy as jnp
+from helper import SIZE
+
+
+class Model:
+    def __init__(self):
+        self.weights = jnp.ones((SIZE, SIZE), jnp.complex64)
+
+    def step(self, inputs):
+        return inputs["x"] @ self.weights, inputs["scale"][0] + 1
+
+
+step = jax.jit(Model().step)
+print("something else")
+for _ in range(3):
+    results = step({"x": jnp.ones((2, SIZE)), "scale": (3, None)})
+"""
+
+
+@pytest.mark.parametrize(
+    ("types", "parameters"),
+    [
+        ("", ["2x5xf32", "i32"]),
+        ("lower: {function: step, arguments: [{x: 7x5xcomplex<f32>, scale: [i32]}]}\n", ["7x5xcomplex<f32>", "i32"]),
+    ],
+)
+def test_what_a_function_of_jax_takes_is_seen_when_it_is_called(
+    answer: Answer, shared_home: Path, workplace: Path, types: str, parameters: list[str]
+) -> None:
+    (workplace / "helper.py").write_text("SIZE = 5\n")
+    (workplace / "model.py").write_text(CALLS)
+    (workplace / "r.yaml").write_text(
+        f"name: model\nsummary: s\ncompiler: xla\ninput: model.py\ntarget: {{backend: cpu}}\n{types}"
+    )
+    found = answer("run", workplace / "r.yaml" if types else workplace / "model.py", "-t", "0.8.1" if types else "xla:0.8.1")
+    assert classes(found) == {"0.8.1": "passed"}
+    programs = list((shared_home / "inputs").glob("*.mlir"))
+    assert programs
+    for program in programs:
+        for parameter in parameters:
+            assert f"tensor<{parameter}>" in program.read_text().partition("->")[0]
+
+
+UNUSED = """import jax
+import jax.numpy as jnp
+
+
+@jax.jit
+def settle():
+    def body(state):
+        first, _ = state
+        jax.lax.fori_loop(0, 5, lambda i, s: (s[0], s[1] + 1), (jnp.int32(0), jnp.int32(0)))
+        return first, jnp.zeros(3, jnp.int32)
+
+    start = jnp.zeros(3, jnp.int32)
+    return jax.lax.while_loop(lambda s: jnp.any(s[1] != s[0]), body, (start, start))[1]
+
+
+print(settle())
+"""
+
+
+def test_a_failure_that_the_newest_jax_lowers_away_is_found(answer: Answer, workplace: Path) -> None:
+    (workplace / "settle.py").write_text(UNUSED)
+    rows = answer("run", "settle.py", "-t", "xla:0.8.0", "-t", "xla:0.8.1")["results"]
+    assert [(row["case"], row["toolchain"]["name"], row["status"]) for row in rows] == [
+        ("settle", "0.8.0", "passed"),
+        ("settle", "0.8.1", "passed"),
+        ("settle made by 0.8.0", "0.8.0", "failed"),
+        ("settle made by 0.8.0", "0.8.1", "passed"),
+    ]
+    histories = answer("history", "settle.py", "--since", "0.8.0", "--until", "0.8.1")["cases"]
+    assert [one["statuses"] for one in histories] == [
+        {"0.8.0": "passed", "0.8.1": "passed"},
+        {"0.8.0": "failed", "0.8.1": "passed"},
+    ]
+    why = answer("why", "settle.py", "-t", "0.8.0", "--budget", "1s")
+    assert (why["status"], why["failure"]["class"]) == ("fails", "assertion")
+
+
 HLO = """HloModule double, entry_computation_layout={(f32[4]{0})->f32[4]{0}}
 
 ENTRY main {

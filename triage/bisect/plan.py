@@ -15,6 +15,7 @@ from triage.bisect.candidates import BisectRange, CommitCandidates, commit_range
 from triage.bisect.releases import follow_failure, search_from_open_ends
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.execution.own_program import case_with_own_program
 from triage.git_history.branches import main_refs
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
@@ -40,12 +41,15 @@ class RangeEnd:
 
 def bisect_between(request: BisectRequest, before: str | None = None, after: str | None = None) -> Bisection:
     """Find the release or commit that changed the case between two revisions, the old one first; see `plan`."""
-    search = plan(request, before, after)
+    return _answer(plan(request, before, after), is_open=before is None or after is None)
+
+
+def _answer(search: BisectSearch | Bisection, *, is_open: bool) -> Bisection:
+    """Run a planned search. is_open: an end was not named."""
     if isinstance(search, Bisection):
         return search
     found = run_search(search)
-    is_open = before is None or after is None
-    return follow_failure(search, found) if is_open and request.kind is BisectKind.REGRESSION else found
+    return follow_failure(search, found) if is_open and search.request.kind is BisectKind.REGRESSION else found
 
 
 def plan(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
@@ -62,20 +66,35 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
         refs, first, last = _releases(request, before, after)
         search = search_versions(request, refs)
         if first is None or last is None:
-            return search_from_open_ends(search, first, last)
+            found = search_from_open_ends(search, first, last)
+            own = _with_own_program(search) if isinstance(found, Bisection) else None
+            return search_from_open_ends(own, first, last) if own else found
         return search.part(first, last)
     other = next((text for text in (before, after) if text and not range_end(request, text).is_release), None)
     if other and before and after:
         return plan_commits(request, before, after)
     if other:
         raise BadInput(f"{other} has no other end: name both --good and --bad where one of them is not a release")
-    releases = bisect_between(replace(request, repo=None), before, after)
+    among_releases = plan(replace(request, repo=None), before, after)
+    releases = _answer(among_releases, is_open=before is None or after is None)
+    if isinstance(among_releases, BisectSearch):  # the program may be one that a release makes itself
+        request = replace(request, case=among_releases.request.case)
     pair = releases.broke or releases.transition()
     if pair is None or releases.kind is not request.kind:
         return releases
     search = plan_commits(request, pair.before.name, pair.after.name)
     search.broke, search.fixed = None if before and after else pair, releases.fixed
     return search
+
+
+def _with_own_program(search: BisectSearch) -> BisectSearch | None:
+    """Return a new search for a case that passes everywhere, with the program that a release makes itself and fails on."""
+    tried, request = [one for one in search.range.candidates if one.outcomes], search.request
+    outcomes = [outcome for one in tried for outcome in one.outcomes]
+    case = case_with_own_program(request.runner, request.case, [one.ref for one in tried], outcomes)
+    if case is None:
+        return None
+    return search_versions(replace(request, case=case), [candidate.ref for candidate in search.range.candidates])
 
 
 def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearch:

@@ -49,6 +49,7 @@ from triage.cli.program import RECIPES
 from triage.cli.screen import AppContext
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.engine import Engine
+from triage.execution.own_program import case_with_own_program
 from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
@@ -59,6 +60,7 @@ from triage.report.bisection import bisect_document, history_document, suspects_
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import home_path
+from triage.toolchains.registry import ToolchainRef
 
 T = TypeVar("T")
 
@@ -244,13 +246,21 @@ def history(
             if dry_run:
                 planned += [ProbeJob(case, ref, fresh) for case in family_cases for ref in refs]
                 continue
-            found += histories(runner, family_cases, refs, share=1.0 if every else _SHARE)
+            share = 1.0 if every else _SHARE
+            found += histories(runner, family_cases, refs, share=share)
+            own = [_with_own_program(runner, one, refs) for one in found if one.about in family_cases]
+            found += histories(runner, [case for case in own if case], refs, share=share)
         if dry_run:
             what = None if every else "most releases between two with the same status are left out"
             return show_forecast(output, runner, planned, what)
     write_report(output, Histories(found), history_document)
     code = exit_for_probes(probe for history in found for probe in history.probes)
     return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
+
+
+def _with_own_program(runner: Engine, history: History, refs: Sequence[ToolchainRef]) -> Case | None:
+    tried = [ref for ref in refs if ref.revision.name in history.statuses]
+    return case_with_own_program(runner, history.about, tried, [probe.outcome for probe in history.probes])
 
 
 @command

@@ -130,24 +130,30 @@ def recipe_for(
     name = re.sub(r"[^a-z0-9]+", "-", Path(stem).name.lower()).strip("-") or "stdin"
     path = save or home_path() / "programs" / key / f"{name}.yaml"
     wanted = NewRecipe(path, None, backend, chip, kernel)
+    is_text = file == "-" or Path(file).suffix in TEXTS
     if command:
         started = StartedRecipe(wanted, wanted.from_command(command))
-    elif file == "-" or Path(file).suffix in TEXTS:
+    elif is_text:
         started = from_text(wanted, Path(file))
         allow_code(started, Path(file), run_code=run_code)
     else:
         started = StartedRecipe(wanted, wanted.from_file(Path(file)))
     started = started.with_chip()
     if started.start.guessed:
-        _write_corrected(app, started, save)
+        started = _corrected(app, started, save)
     else:
         started.write(over=save is None)
         _say(started.start.notes)
+    if started.start.unknown:
+        names, kind = ", ".join(started.start.unknown), "--from-text" if is_text else "--input"
+        line = shlex.join(["triage", "recipe", "new", path.name, kind, word])
+        advice = f"write them in {save}" if save else f"start a recipe and write them there: {line}"
+        raise BadInput(f"not known: {names}; {advice}")
     print_stderr(f"recipe: {path}")
     return path
 
 
-def _write_corrected(app: AppContext, started: StartedRecipe, save: Path | None) -> None:
+def _corrected(app: AppContext, started: StartedRecipe, save: Path | None) -> StartedRecipe:
     """Write a recipe whose guessed values are corrected; the one of an earlier run if the guess is the same.
 
     A run after another compiler was installed could correct them in another way, and would explain another failure.
@@ -156,15 +162,13 @@ def _write_corrected(app: AppContext, started: StartedRecipe, save: Path | None)
     before = path.with_suffix(".guess")
     if save is None and before.is_file() and before.read_text("utf-8") == guess:
         _say(line.removeprefix("# ") for line in takewhile(_is_comment, path.read_text("utf-8").splitlines()))
-        return
+        return started
     started = started.improved(app, or_install=True)
     started.write(over=save is None)
     _say(started.start.notes)
-    if started.start.unknown:
-        names = ", ".join(started.start.unknown)
-        raise BadInput(f"not known: {names}; keep the recipe with --save FILE and write what the kernel is launched with")
-    if save is None:
+    if save is None and not started.start.unknown:
         save_file(before, guess, f"write {before}")
+    return started
 
 
 def _is_comment(line: str) -> bool:

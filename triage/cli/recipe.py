@@ -223,7 +223,7 @@ def _remarks(path: Path, start: RecipeStart, tried: Sequence[TrialResult], repor
         yield f"not tried; -t {start.family}:latest installs a release and tries it"
     for trial in tried:
         yield f"{trial.toolchain}: {trial.status}{f', {trial.reason}' if trial.reason else ''}"
-    if start.unknown:
+    if start.unknown and start.guessed:
         names = ", ".join(start.unknown)
         yield f"not known: {names}; write what the kernel is launched with instead of each ? in {path}"
     newest = [] if tried or start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]

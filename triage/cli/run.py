@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -22,12 +23,17 @@ from triage.cli.options import (
 )
 from triage.cli.screen import AppContext
 from triage.execution.benchmark import Benchmark, Configuration
+from triage.execution.engine import Engine
+from triage.execution.own_program import case_with_own_program
 from triage.execution.results import RunResults, run_result
 from triage.execution.task import ProbeJob
 from triage.execution.timing import Pace
+from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
+from triage.model.outcome import Probe
 from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit
+from triage.toolchains.registry import ToolchainRef
 
 
 @command
@@ -49,16 +55,27 @@ def run(
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several compilers, each with its own
     """
     cases = chosen.load()
+    ordered: list[Probe] = []
     with compiling.open(*cases, fresh=fresh) as runner:
         selections = [(one.cases, one.refs(runner)) for one in select_families(cases, toolchain or ["installed"])]
         planned = [ProbeJob(case, ref) for cases, refs in selections for ref in refs for case in cases]
         if dry_run:
             return show_command_lines(runner, planned)
         probes = {(probe.case.name, probe.revision.name): probe for probe in runner.probe_all(planned)}
-    ordered = [probes[case.name, ref.revision.name] for cases, refs in selections for case in cases for ref in refs]
+        for case, refs in [(case, refs) for cases, refs in selections for case in cases]:
+            ordered += (own := [probes[case.name, ref.revision.name] for ref in refs])
+            ordered += _with_own_program(runner, case, refs, own)
     result = RunResults([run_result(probe) for probe in ordered])
     write_report(output, result, partial(run_document, show_all=show_all), junit=run_junit)
     return exit_for_probes(ordered)
+
+
+def _with_own_program(runner: Engine, case: Case, refs: Sequence[ToolchainRef], probes: Sequence[Probe]) -> Iterator[Probe]:
+    """Yield the probes of a case that passed everywhere, with the program that a release itself makes and fails on."""
+    own = case_with_own_program(runner, case, refs, [probe.outcome for probe in probes])
+    if own is not None:
+        found = {probe.revision.name: probe for probe in runner.probe_all([ProbeJob(own, ref) for ref in refs])}
+        yield from (found[ref.revision.name] for ref in refs)
 
 
 @command

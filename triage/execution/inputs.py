@@ -103,7 +103,7 @@ class Inputs:
         make: Callable[[Path], Path]
         if kind is InputKind.GENERATOR:
             content.update("".join(generator[1:]).encode() + generator[0].encode() * (len(generator) > 1))
-            for path in _modules(source):
+            for path in (*_scripts(generator), *_modules(source)):
                 content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
             make = partial(self._generated, case, generator)
         elif kind is InputKind.ONNX:
@@ -169,6 +169,11 @@ class Inputs:
         except ValueError as error:
             raise no_recipe(str(error)) from None
         return target
+
+
+def _scripts(generator: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the scripts of triage that an interpreter runs a generator with."""
+    yield from (Path(word) for word in generator[1:] if word.endswith(".py"))
 
 
 def _modules(script: Path) -> Iterator[Path]:

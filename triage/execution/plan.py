@@ -16,7 +16,7 @@ from triage.execution.mlir_tools import WORKER
 from triage.execution.process import StopSignal, run
 from triage.execution.run_task import RunTask, differences, plan_run
 from triage.execution.task import AnyOf, Maker, Naming, Task, unmade
-from triage.model.case import Case, Flag, InputKind, Library, Reference
+from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Stage
@@ -75,9 +75,19 @@ class Planner:
         if toolchain is not None and case.input.kind is InputKind.ONNX:
             tools = mlir_tools(self.compilers[toolchain.family], toolchain)
         elif case.input.kind is InputKind.GENERATOR and (words := self.compilers[case.compiler].generator):
-            newest = self.registry.resolve("latest", case.compiler)  # all versions compile what it makes
-            generator = (str(self.registry.obtain(newest).program), *words)
+            generator = (str(self._maker(case, toolchain).program), *words)
         return self.inputs.prepare(case, toolchain, tools.python_root if tools else None, generator)
+
+    def _maker(self, case: Case, toolchain: Toolchain | None) -> Toolchain:
+        """Return the toolchain that makes the program of a case: the newest for all, unless the case names one."""
+        rev = case.input.maker
+        if rev == OWN and toolchain is not None:
+            return toolchain
+        try:
+            return self.registry.obtain(self.registry.resolve("latest" if rev in (None, OWN) else rev, case.compiler))
+        except TriageError as error:
+            problem = f"cannot obtain the toolchain that makes the program: {error}"
+            raise NoTask(Untestable(Cause.TOOLCHAIN, problem)) from None
 
     def _run(self, case: Case, toolchain: Toolchain) -> RunTask | None:
         """Return the run of a case with all its files. Raises NoTask if it cannot be run."""

@@ -21,6 +21,10 @@ class InputKind(StrEnum):
     OTHER = "other"  # passed to the compiler unchanged
 
 
+OWN = "own"
+"""Each release's own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """The absolute path of a recipe's input, and the arguments for a generator (`--name value`)."""
@@ -28,6 +32,8 @@ class Input:
     path: Path
     kind: InputKind
     args: tuple[tuple[str, str], ...] = ()
+    maker: str | None = None
+    """The REV whose tools run a generator that needs some, or OWN (default: the newest release)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
-from triage.execution.task import ProbeJob
+from triage.execution.files import Prepared
+from triage.execution.own_program import case_with_own_program, newest_that_fails
 from triage.model.case import Case
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
@@ -136,15 +137,16 @@ class Explainer:
             where = f"{failure.location.rpartition('/')[2]}: " if failure and failure.location else ""
             known = replace(known, reason=where + probe.outcome.reason, cause=probe.outcome.cause)
         yield known
-        if known.passes and len(stored) > 1:
-            failing: Probe | None = self._step("history", 0.5, lambda: self._newest_that_fails(stored[:-1]))
-            if failing is None:
+        if known.passes:
+            failing: Probe | None = self._step("history", 0.5, lambda: self._newest_that_fails(stored or [ref]))
+            if failing is not None:
+                known = replace(known, failure=failing.outcome.failure, fails_on=failing.revision, case=self.case.name)
+                self.rev = failing.revision.name
+            elif len(stored) > 1:
                 names = " to ".join(end.revision.name for end in (stored[0], stored[-1]))
                 reason = None if self.left else f"no installed release from {names} fails"
                 yield replace(known, reason=reason, left=self.left, next=self._more())
                 return
-            known = replace(known, failure=failing.outcome.failure, fails_on=failing.revision)
-            self.rev = failing.revision.name
         if known.flaky or (self.rev and known.failure is None):
             return
         share = 0.5 if known.failure else 0.9  # without a failure there is nothing to do after the bisect
@@ -157,15 +159,18 @@ class Explainer:
             yield replace(known, left=self.left, next=self._more())
 
     def _newest_that_fails(self, refs: Sequence[ToolchainRef]) -> Probe | None:
-        """Return the probe of the newest release that fails, also if it alone does."""
-        for end in range(len(refs), 0, -self.runner.jobs):
-            batch = [ProbeJob(self.case, ref) for ref in refs[max(0, end - self.runner.jobs) : end]]
-            probes = {probe.revision.name: probe for probe in self.runner.probe_all(batch, "why")}
-            for job in reversed(batch):
-                probe = probes[job.ref.revision.name]
-                if isinstance(probe.outcome, Failed) and not probe.outcome.flaky:
-                    return probe
-        return None
+        """Return the probe of the newest of several releases that fails, if need be with a program that it makes itself."""
+        found = newest_that_fails(self.runner, self.case, refs[:-1], "why")
+        if found is not None:
+            return found
+        own = case_with_own_program(self.runner, self.case, refs, ())
+        if own is None:
+            return None
+        self.case = own
+        program = self.runner.planner.input_of(own)
+        if isinstance(program, Prepared) and own.run is None:  # `reduce` and others find the same program
+            self.words = [str(program.path), "--backend", own.compiler]
+        return newest_that_fails(self.runner, own, refs, "why")
 
     def _with_origin(self, known: Explanation) -> Explanation:
         found = known.bisection

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
+_LOWERING = Path(__file__).with_name("lowering.py")
 ISOLATED = ("-I", str(WORKER))
 """What follows an interpreter: the user's own modules are not seen."""
 _PACKAGE = "lib/python3*/site-packages/jaxlib"
@@ -52,7 +53,7 @@ class Xla(Compiler):
     recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.xla.recipe_format:XlaRecipes")
     script = XlaScript()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
-    generator = (*ISOLATED, "lower")
+    generator = ("-I", str(_LOWERING))
 
     def locate(self, root: Path) -> Path | None:
         """The interpreter of a virtual environment that has a jaxlib."""

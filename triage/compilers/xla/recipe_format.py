@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
-import ast
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.iree.recipe_format import IreeFormat
 from triage.compilers.parts import RecipeFromInput
+from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
-from triage.recipes.mapping import AtKey, MappingFormat, Matching, Word
+from triage.recipes.mapping import AtKey, MappingFormat, Text, Word
 
 _CPU = Target("cpu")
-_SHAPE = r"(\d+x)*(i1|[su]?i(8|16|32|64)|bf16|f16|f32|f64|f8E\w+)"
-_Shape = Annotated[
-    str, Matching(_SHAPE, '"{text}" is not the type of an argument: write dimensions and an element type, 4x8xf32.')
-]
+_NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")  # of the backend
+_SHAPE = re.compile(r"(\d+x)*(i1|[su]?i(8|16|32|64)|bf16|f16|f32|f64|f8E\w+|complex<f(32|64)>)")
+
+
+def _argument(value: object) -> object:
+    """Check the type of an argument: a shape, a tuple (written as a list), or a dict of such types."""
+    if isinstance(value, dict):
+        return {name: _argument(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_argument(item) for item in value]
+    if not _SHAPE.fullmatch(str(value)):
+        advice = "write dimensions and an element type, 4x8xf32, a list for a tuple, or a mapping for a dict."
+        raise ValueError(f'"{value}" is not the type of an argument: {advice}')
+    return value
+
+
+_Argument = Annotated[object, AfterValidator(_argument), WithJsonSchema({"type": ["string", "array", "object"]})]
 
 
 class LowerFormat(MappingFormat):
-    """How a function of JAX becomes StableHLO. The newest release lowers it, so that all compile the same program."""
+    """How a function of JAX becomes StableHLO."""
 
     function: Word | None = Field(default=None, description="Function under `jax.jit`; optional when the file has only one.")
-    arguments: list[_Shape] = Field(default=[], description="Types of its arguments.", examples=[["4x8xf32", "i32"]])
+    arguments: list[_Argument] = Field(
+        default=[],
+        description="Types of its arguments; a list is a tuple, a mapping a dict (default: those of the file's first call).",
+        examples=[["4x8xf32", "i32"], [{"w": "4x8xf32", "b": "8xf32"}, ["f32", "complex<f64>"]]],
+    )
+    with_: Text | None = Field(
+        default=None,
+        alias="with",
+        description="The JAX that lowers it: a revision, or `own` for each release's (default: the newest, for all releases).",
+        examples=["0.8.0", "own"],
+    )
 
 
 class XlaFormat(IreeFormat):
@@ -52,8 +77,9 @@ class XlaFormat(IreeFormat):
             return case
         lower = self.lower or LowerFormat()
         words = [("function", lower.function)] if lower.function else []
-        words += [("argument", shape) for shape in lower.arguments]
-        return replace(case, input=replace(case.input, args=(*words, *case.input.args)))
+        words += [("argument", shape if isinstance(shape, str) else json.dumps(shape)) for shape in lower.arguments]
+        source = replace(case.input, args=(*words, *case.input.args), maker=lower.with_)
+        return replace(case, input=source)
 
 
 class XlaRecipes(RecipeFromInput):
@@ -62,26 +88,26 @@ class XlaRecipes(RecipeFromInput):
     def from_source(
         self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
     ) -> RecipeStart | None:
-        if source.suffix == ".hlo" or backend == "xla":
+        if source.suffix == ".hlo":
             return RecipeStart("xla", source, _CPU)
-        functions = _jitted(source.read_text("utf-8", "replace")) if source.suffix == ".py" else {}
-        if not functions:
-            return None
-        if len(functions) > 1 and kernel is None:
-            raise BadInput(f"{source} has several functions under jax.jit; name one as {source}:{next(iter(functions))}")
-        name = kernel or next(iter(functions))
-        if name not in functions:
-            raise BadInput(f"{source} has no function {name} under jax.jit; it has: {', '.join(functions)}")
-        note = f"Write the types of its arguments ({', '.join(functions[name])}) as `arguments: [4x8xf32, i32]`."
-        return RecipeStart("xla", source, _CPU, keys={"lower": {"function": name}}, notes=(note,) if functions[name] else ())
+        text = source.read_text("utf-8", "replace") if source.suffix == ".py" else ""
+        if imports_jax(text) and backend in (None, *_NAMES):
+            return _from_jax(source, text, kernel)
+        return RecipeStart("xla", source, _CPU) if backend == "xla" else None
 
 
-def _jitted(text: str) -> dict[str, list[str]]:
-    """Return the functions under `jax.jit` in a file that prints nothing, with their parameters."""
-    try:
-        tree = ast.parse(text) if "jax" in text and "print(" not in text else ast.Module([], [])
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    jitted = [node for node in functions if any("jit" in ast.unparse(each) for each in node.decorator_list)]
-    return {node.name: [each.arg for each in node.args.args] for node in jitted if "triton" not in text}
+def _from_jax(source: Path, text: str, name: str | None) -> RecipeStart:
+    """Return the recipe of a function of JAX. Raises BadInput if it is not clear which one, or if there is none."""
+    functions = jitted_functions(text)
+    if name is None and len(functions) != 1:
+        known = f"it has {', '.join(functions)}" if functions else "it has none"
+        raise BadInput(f"{source} imports JAX; name the function to compile as {source}:FUNCTION; under jax.jit {known}")
+    own = next((key for key, each in functions.items() if name is None or name in each.names), name or "")
+    parameters = functions[own].parameters if own in functions else parameters_of(text, own)
+    if parameters is None:
+        raise BadInput(f"{source} has no function {own}; under jax.jit it has: {', '.join(functions) or 'none'}")
+    start = RecipeStart("xla", source, _CPU, keys={"lower": {"function": own}} if own.isidentifier() else {})
+    if not parameters or (own in functions and functions[own].is_called):
+        return start
+    note = f"Write the types of its arguments ({', '.join(parameters)}) as `arguments: [4x8xf32, i32]` under `lower`."
+    return replace(start, notes=(note,), unknown=("arguments",))

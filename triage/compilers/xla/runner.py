@@ -15,7 +15,7 @@ from triage.compilers.values import TOLERANCES, result_ending
 from triage.compilers.xla.adapter import ISOLATED
 from triage.model.case import Case, RunSpec
 
-_RESULT = re.compile(r"^result\[\d+\]: ((?:\d+x)*)(\w+)=", re.MULTILINE)
+_RESULT = re.compile(r"^result\[\d+\]: ((?:\d+x)*)([\w<>]+)=", re.MULTILINE)
 
 
 class XlaRunner(IreeRunner):

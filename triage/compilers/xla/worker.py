@@ -3,12 +3,11 @@
     worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...] PROGRAM -o OUTPUT
     worker.py run --module=OUTPUT [--input=V...] [--expected_output=V...] [--output=@FILE...] [--tolerances=JSON]
         [--benchmark_format=json]
-    worker.py lower SCRIPT [--function NAME] [--argument 4x8xf32...] [--NAME VALUE...]
     worker.py describe
 
 PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HLO. OUTPUT is a line of JSON with the options,
-then the program: a run compiles again, because not every release can load what it compiled. `lower` prints a function of JAX
-as StableHLO. Lines on stdout that begin with `triage: ` are JSON about the compile.
+then the program: a run compiles again, because not every release can load what it compiled. Lines on stdout that begin with
+`triage: ` are JSON about the compile.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import argparse
 import json
 import os
 import re
-import runpy
 import sys
 import time
 import traceback
@@ -26,13 +24,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_OLDEST_READER = "1.0.0"  # the version of StableHLO that every release since 2024 reads
 _PASS = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass ([^:]+)$")
 _ENDED = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass: (.+) time:|initializing LLVM")
 _LOG = re.compile(r"^\s*(?:[IW]\d{4} |\d{4}-\d\d-\d\d [\d:.]+: [IW] )")
 _DUMP = re.compile(r"module_(\d+)\..*\.(\d{4})\.[^/]*?\.after_([^/]+)\.before_[^/]+\.txt")
 _FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
 _ELEMENTS = {"pred": "bool", "i1": "bool", "bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
+_ELEMENTS |= {"complex<f32>": "complex64", "complex<f64>": "complex128"}
 _KINDS = {"f": "float", "i": "int", "si": "int", "s": "int", "ui": "uint", "u": "uint"}
 _SECONDS, _SAMPLES = 0.1, 3  # of each measurement, at least
 _SMALL = b"func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {\n%y = stablehlo.tanh %x : tensor<4x4xf32>\n"
@@ -248,46 +246,17 @@ def difference(result: Any, expected: Any, tolerances: dict[str, float]) -> str:
         return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
     name = element_name(result.dtype)
     relative = tolerances.get("relative", 0.0) if name in tolerances else 0.0
-    got, want = (array.astype(array.dtype if array.dtype.kind in "iub" else np.float64) for array in (result, expected))
+    got, want = (array.astype(array.dtype if array.dtype.kind in "iubc" else np.float64) for array in (result, expected))
     wrong = np.flatnonzero(~np.isclose(got, want, rtol=relative, atol=tolerances.get(name, 0.0), equal_nan=True))
     if not wrong.size:
         return ""
-    got, want = (f"{float(array.flat[wrong[0]]):g}" for array in (result, expected))
+    got, want = (number_text(array.flat[wrong[0]]) for array in (result, expected))
     return f"element at index {wrong[0]} ({got}) does not match the expected ({want})"
 
 
-def lower(script: Path, function: str | None, arguments: list[str], settings: list[str]) -> int:
-    """Print a function of JAX as StableHLO of the oldest version that has its operations."""
-    import io
-
-    os.environ["JAX_TRACEBACK_FILTERING"] = "off"  # or the last line of an error is about the filter
-    jax, xla, ir = map(import_module, ("jax", "jaxlib.xla_client", "jaxlib.mlir.ir"))
-    sys.argv = [str(script)]
-    names = {name: each for name, each in runpy.run_path(str(script)).items() if hasattr(each, "lower") and callable(each)}
-    if function is None and len(names) != 1:
-        advice = "name one as lower: {function: NAME}" if names else "decorate one with @jax.jit"
-        return refuse(f"{script.name} has {len(names)} functions under jax.jit; {advice}")
-    if function and function not in names:
-        return refuse(f"{script.name} has no function {function} under jax.jit; it has: {', '.join(names)}")
-    shapes = [
-        jax.ShapeDtypeStruct([int(size) for size in text.split("x")[:-1]], dtype_of(text.split("x")[-1])) for text in arguments
-    ]
-    static = {name.lstrip("-"): json.loads(text) for name, text in zip(settings[::2], settings[1::2], strict=True)}
-    module = names[function or next(iter(names))].lower(*shapes, **static).compiler_ir("stablehlo")
-
-    def without_sharding(operation: Any) -> Any:
-        for name in [each.name if hasattr(each, "name") else each for each in operation.attributes]:
-            if name.startswith("sdy."):
-                del operation.attributes[name]
-        return ir.WalkResult.ADVANCE
-
-    with module.context:
-        module.operation.walk(without_sharding)
-        module.operation.write_bytecode(written := io.BytesIO())
-        convert = xla._xla.mlir  # noqa: SLF001
-        artifact = convert.serialize_portable_artifact(written.getvalue(), _OLDEST_READER, use_mixed_serialization=True)
-        say(convert.deserialize_portable_artifact(artifact).operation.get_asm(enable_debug_info=False))
-    return 0
+def number_text(number: Any) -> str:
+    """`0.5` of a number of any type of numpy."""
+    return f"{complex(number):g}" if number.dtype.kind == "c" else f"{float(number):g}"
 
 
 def describe() -> int:
@@ -314,16 +283,13 @@ def main() -> int:
     add("--module" if work == "run" else "module", type=Path)
     add("-o", dest="target", type=Path)
     add("--print-after")
-    add("--function")
     add("--tolerances", type=json.loads, default={})
     add("--benchmark_format")
     for name in ("--generic", "--name-pass"):
         add(name, action="store_true")
-    for name in ("--input", "--expected_output", "--output", "--argument"):
+    for name in ("--input", "--expected_output", "--output"):
         add(name, action="append", default=[])
     options, rest = parser.parse_known_args(sys.argv[2:])
-    if work == "lower":
-        return lower(options.module, options.function, options.argument, rest)
     if work == "run":
         return guarded(lambda: run_program(options.module, options))
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *rest])
