@@ -52,9 +52,10 @@ def outcome(letter: str) -> Outcome:
 
 @dataclass
 class LetterRegistry:
-    """Releases 1.0.0 .. 1.N-1.0, all of them installed."""
+    """Releases 1.0.0 .. 1.N-1.0, all of them installed unless `installed` has some."""
 
     count: int
+    installed: set[int] | None = None
     home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()))
 
     def __post_init__(self) -> None:
@@ -73,7 +74,7 @@ class LetterRegistry:
         return ref.revision
 
     def is_installed(self, ref: ToolchainRef) -> bool:
-        return True
+        return self.installed is None or int(ref.revision.name.split(".")[1]) in self.installed
 
     def obtain(self, ref: ToolchainRef) -> SimpleNamespace:
         return SimpleNamespace(identity=ref.revision.name)

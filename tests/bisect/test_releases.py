@@ -58,7 +58,9 @@ def test_an_end_that_cannot_be_obtained_is_the_cause(history: str, before: int |
 def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
     letter: str, before: int | None, after: int | None, most: int
 ) -> None:
-    found, runner = bisect(60 * letter, before=before, after=after)
+    runner = HistoryRunner({"case": 60 * letter})
+    runner.registry.installed = {0, 59}
+    found = run(runner, before, after)
     ends = f"both ends, 1.{before or 0}.0 and 1.{59 if after is None else after}.0"
     says = f"it fails at {ends}: it failed" if letter == "F" else f"it compiles at {ends}"
     if (letter, before, after) == ("P", None, 20):
@@ -68,6 +70,22 @@ def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
     probed = {index for _, index, _ in runner.asked}
     assert probed <= set(range(before or 0, 60 if after is None else after + 1))
     assert len(probed) <= most
+
+
+@pytest.mark.parametrize("kind", BisectKind)
+@pytest.mark.parametrize("look", ["known", "installed"])
+@pytest.mark.parametrize("history", ["PPPFPPPPPPPPPPPP", "PPPPFFPPPPPPPPPP", "PPPPPPPPPPPPFPPP"])
+def test_a_short_window_is_found_among_known_and_installed_releases(history: str, look: str, kind: BisectKind) -> None:
+    runner = HistoryRunner({"case": history})
+    if look == "known":
+        runner.registry.installed = set()
+        runner.known = {("case", index) for index in range(16)}
+    found = run(runner, kind=kind)
+    fix = found if kind is BisectKind.FIX else found.fixed
+    assert fix is not None
+    assert pair(fix) == (history.rindex("F"), history.rindex("F") + 1)
+    if kind is BisectKind.REGRESSION:
+        assert pair(found) == (history.index("F") - 1, history.index("F"))
 
 
 @pytest.mark.parametrize("history", ["PPUUUUUUUUUFFF", "GGGGGGPFFFFFFF", "UUUUUUUUPPPFFF"])

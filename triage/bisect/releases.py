@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
 from triage.bisect.candidates import CommitCandidates
@@ -10,6 +10,7 @@ from triage.bisect.history import bounds_of, narrow, state_of
 from triage.bisect.result import Answer, Bisection, BisectKind, Side, UntestableRevision, unexpected
 from triage.bisect.search import BisectSearch, answer, run_search
 from triage.execution.judge import Match, any_failure
+from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Untestable, Verdict
 
@@ -81,29 +82,48 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | None:
 
 
 def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int | None:
-    """Return a release before `last` that fails or compiles; set `reason` if those at growing distances are all alike.
-
-    Probe 1, 2, 4, ... releases back, the oldest, and those around the bounds of the recipe's expectations; then the middle
-    between two neighbours that differ, until no such middle is left. Nothing is probed between two that are alike.
-    """
+    """Return a release before `last` that fails or compiles; set `reason` if those that are looked at are all alike."""
     jobs, candidates = search.request.runner.jobs, search.range.candidates
-    bounds = sorted(bounds_of(search.request.case, [candidate.ref for candidate in candidates]), reverse=True)
-    wanted = [*(last - (1 << power) for power in range(last.bit_length())), 0, *bounds]
-    while wanted := [index for index in dict.fromkeys(wanted) if 0 <= index < last]:
+    for wanted in _looked_at(search, last):
         for start in range(0, len(wanted), jobs):
             batch = wanted[start : start + jobs]
             search.ask(index for index in batch if not candidates[index].outcomes)
             for index in batch:
-                if _is_failing(search.outcome(index)) if is_failing else isinstance(search.outcome(index), Compiled):
+                outcome = search.outcome(index)
+                if _is_failing(outcome) if is_failing else isinstance(outcome, Compiled):
                     return index
-        row: dict[int, Hashable] = {
-            i: state_of(one.outcomes[-1]) for i, one in enumerate(candidates[: last + 1]) if one.outcomes
-        }
-        wanted = sorted((index for _, index in narrow({"": row})), reverse=True)
     tested = [i for i, one in enumerate(candidates) if one.outcomes and not isinstance(one.outcomes[-1], Untestable)]
     alike = search.alike(tested[0], last) if tested[0] < last else None
     search.reason = alike or f"no release before {search.name(last)} can be tested"
     return None
+
+
+def _looked_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
+    """Yield releases before `last` to look at, those that are likely to differ first.
+
+    First 1, 2, 4, ... releases back, the oldest, and those around the bounds of the recipe's expectations. Then the middle
+    between two neighbours that differ, until no such middle is left: nothing is installed between two that are alike. Last
+    what costs little, because a short window may lie anywhere: releases with a known result, then the installed ones.
+    """
+    runner, case, candidates = search.request.runner, search.request.case, search.range.candidates
+    bounds = sorted(bounds_of(case, [candidate.ref for candidate in candidates]), reverse=True)
+    first = [*(last - (1 << power) for power in range(last.bit_length())), 0, *bounds]
+    yield [index for index in dict.fromkeys(first) if 0 <= index < last]
+    while wanted := _between_different(search, last):
+        yield wanted
+    others = [index for index in range(last - 1, -1, -1) if not candidates[index].outcomes]
+    known = [index for index in others if runner.recall(ProbeJob(case, candidates[index].ref))]
+    yield known
+    yield [index for index in others if index not in known and runner.registry.is_installed(candidates[index].ref)]
+    while wanted := _between_different(search, last):
+        yield wanted
+
+
+def _between_different(search: BisectSearch, last: int) -> list[int]:
+    """Return the middles between neighbours before `last` that were probed and differ, newest first."""
+    probed = [(index, one.outcomes[-1]) for index, one in enumerate(search.range.candidates[: last + 1]) if one.outcomes]
+    row: dict[int, Hashable] = {index: state_of(outcome) for index, outcome in probed}
+    return sorted((index for _, index in narrow({"": row})), reverse=True)
 
 
 def _is_failing(outcome: Outcome) -> bool:

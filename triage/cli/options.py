@@ -21,7 +21,7 @@ from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
 from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
 from triage.model.case import Case
-from triage.model.errors import BadInput
+from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.recipes.values import parse_duration
 from triage.report.formats import FORMATS, VERBOSE
@@ -60,6 +60,25 @@ def duration_option(text: str, name: str) -> Any:
             raise typer.BadParameter(str(error)) from error
 
     return typer.Option(name, metavar="DURATION", parser=seconds, help=text)
+
+
+def clone_option(text: str) -> Any:
+    """Return the option that names a clone. Another folder is refused before anything is compiled."""
+
+    def check(path: Path | None) -> Path | None:
+        from triage.git_history.repository import Repository
+
+        if path is None:
+            return None
+        try:
+            Repository(path)
+        except BadInput as error:
+            raise typer.BadParameter(str(error)) from error
+        except EnvironmentFailure:  # no git, which the command itself reports
+            return path
+        return path
+
+    return typer.Option("--repo", metavar="DIR", callback=check, help=text)
 
 
 def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
@@ -113,9 +132,7 @@ TrustOption = Annotated[
 ]
 DryRunOption = Annotated[bool, flag("Print the command lines and compile nothing.", "--dry-run")]
 ForecastOption = Annotated[bool, flag("Print what would be compiled and what is known already; compile nothing.", "--dry-run")]
-RepoOption = Annotated[
-    Path | None, option("Clone of the compiler, to search commits and nightlies too.", "--repo", metavar="DIR")
-]
+RepoOption = Annotated[Path | None, clone_option("Clone of the compiler, to search commits and nightlies too.")]
 ProjectOption = Annotated[
     Path | None,
     option("File that says where toolchains of commits come from (default: triage.yaml, if any).", "--project", metavar="FILE"),

@@ -39,10 +39,13 @@ class StartedRecipe:
     tried: Sequence[TrialResult] = ()
 
     def with_chip(self) -> StartedRecipe:
-        target = self.start.target
-        if not (self.wanted.chip and target):
-            return self
-        return replace(self, start=replace(self.start, target=replace(target, chip=self.wanted.chip)))
+        """Return the recipe for the chip that the user names. Raises BadInput for a chip that no release knows."""
+        start = self.start
+        if start.target and self.wanted.chip:
+            start = replace(start, target=replace(start.target, chip=self.wanted.chip))
+        if start.target:
+            recipe_families()[start.family].check_chip(start.target)
+        return replace(self, start=start)
 
     def improved(self, app: AppContext, toolchains: Sequence[str] = (), *, or_install: bool = False) -> StartedRecipe:
         """Compile what was guessed and correct it by the errors. or_install: install the newest release if there is none."""

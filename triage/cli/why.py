@@ -12,7 +12,17 @@ from typing import Annotated
 from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_rules
 from triage.cli.context import one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
-from triage.cli.options import SECONDS, FormatOption, OneCase, SlowerOption, argument, duration_option, option, rev_option
+from triage.cli.options import (
+    SECONDS,
+    FormatOption,
+    OneCase,
+    SlowerOption,
+    argument,
+    clone_option,
+    duration_option,
+    option,
+    rev_option,
+)
 from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NoProgramError
@@ -139,9 +149,7 @@ def attribute(
     chosen: OneCase,
     good: Annotated[str, rev_option("Known-good revision, which compiles.")],
     bad: Annotated[str, rev_option("Known-bad revision, which fails.")],
-    repo: Annotated[
-        Path | None, option("Clone of the compiler, to find the pass's source files.", "--repo", metavar="DIR")
-    ] = None,
+    repo: Annotated[Path | None, clone_option("Clone of the compiler, to find the pass's source files.")] = None,
     metric: SlowerOption = None,
     output: FormatOption = "text",
 ) -> Exit:

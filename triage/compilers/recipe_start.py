@@ -22,6 +22,7 @@ from triage.recipes.family import RecipeStart
 _VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
 _REPORTED = 3  # revisions of a text that count
+_FIRST_BYTES = 1 << 16
 _LONGEST = 160  # characters of an excerpt in a message
 E = TypeVar("E", TextExcerpt, ShellCommand)
 
@@ -125,6 +126,9 @@ def _first(make: Callable[[RecipeFromInput], RecipeStart | None]) -> RecipeStart
 def _check_file(path: Path) -> None:
     if not os.path.isfile(path):  # noqa: PTH113 - false for a name that is too long
         raise BadInput(f"there is no input {path}")
+    with path.open("rb") as file:
+        if not file.read(_FIRST_BYTES).strip():
+            raise BadInput(f"the input {path} is empty")
 
 
 def _versions(text: str, name: str) -> list[str]:

@@ -11,13 +11,15 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from triage.model.case import InputKind, Target
-from triage.recipes.values import yaml_lines, yaml_text
+from triage.model.errors import BadInput
+from triage.recipes.values import did_you_mean, yaml_lines, yaml_text
 
 if TYPE_CHECKING:
     from triage.recipes.recipe import RecipeFormat
 
 SECTIONS = ("input", "args", "flags", "target", "env")
 """Where ${key} is replaced for every family; in flags only the text, not the bounds."""
+_ARCHITECTURE = re.compile(r"gfx[0-9a-f]+|sm_\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class RecipeFamily:
     """In the order to show; any word is accepted if there are none."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Words that people write for a backend."""
+    chips: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Architectures such as `gfx942` and `sm_86` that any release compiles for, by backend."""
     phases: tuple[str, ...] = ()
     """Where the compiler can stop, in order."""
     inputs: Mapping[str, InputKind] = field(default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE})
@@ -52,6 +56,13 @@ class RecipeFamily:
     def kind_of(self, suffix: str) -> InputKind | None:
         """Return the kind of an input with that suffix (with its dot), or None if the family does not accept it."""
         return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
+
+    def check_chip(self, target: Target) -> None:
+        """Raise BadInput if no release compiles for the architecture of a target."""
+        known, chip = self.chips.get(target.backend, ()), target.chip or ""
+        if known and _ARCHITECTURE.fullmatch(chip) and chip not in known:
+            nearest = did_you_mean(chip, known)
+            raise BadInput(f"no release of {self.name} is known to compile for {chip}{nearest} A recipe may name any chip")
 
     def model(self) -> type[RecipeFormat]:
         """Import the model of a recipe's keys."""
