@@ -13,6 +13,7 @@ from tests.bisect.letters import case_named, outcome
 from triage.bisect import plan
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, run_search
+from triage.compilers.base import Packaging
 from triage.execution.task import ProbeJob
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
@@ -21,6 +22,7 @@ from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Release
+from triage.toolchains.install import PLAIN_WHEEL
 from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.base import Build, Source
 
@@ -83,6 +85,9 @@ class Compilers:
     def obtain(self, ref: ToolchainRef) -> Toolchain:
         revision = replace(ref.revision, commit=self.releases[ref.revision.name] if self.reported else None)
         return Toolchain(ref.family, revision, "", self.home, self.home, None)  # type: ignore[arg-type]
+
+    def packaging(self, family: str) -> Packaging:
+        return PLAIN_WHEEL
 
     def reported_commit(self, family: str, root: Path) -> None:
         return None

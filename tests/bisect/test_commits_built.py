@@ -21,7 +21,7 @@ def test_commits_built_from_source(
     found = answered(triage(*words(misleading, recipe, project(BUILD), "--jobs", "2")))
     assert snapshot(misleading.path) == before
     assert is_culprit(found, misleading)
-    assert found["probes"] <= 25
+    assert found["probes"] <= 26
     for one in found["untestable"]:
         at = misleading.shas.index(one["revision"]["commit"])
         assert misleading.fates[at] is Fate.BROKEN
@@ -115,5 +115,14 @@ def test_a_dry_run_counts_commits_builds_and_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = answered(triage(*words(small, recipe, project(BUILD), "--dry-run")))
-    assert found["remark"] == "239 commits, about 8 builds, about 8 h"
+    text = "239 commits; all 238 between the ends have a compiler (238 from builds): about 8 builds, about 8 h"
+    assert found["remark"] == text
     assert found["probes"] == []
+
+
+def test_a_dry_run_says_which_commits_have_no_compiler(
+    small: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
+) -> None:
+    found = answered(triage(*words(small, recipe, project(""), "--dry-run")))
+    text = "239 commits; none of the 238 between the ends has a compiler; --build adds the others: about 8 builds, about 8 h"
+    assert found["remark"] == text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from triage.bisect.belief import Floats
-from triage.bisect.prior import Clues, commit_prior, explain
+from triage.bisect.prior import Clues, commit_prior, explain, table_of
 from triage.bisect.result import Suspect, UntestableRevision
 from triage.git_history.branches import Branch, place_of, read_branches, same_change
 from triage.git_history.refs import Links, links_of, pull_request, read_moves
@@ -123,10 +124,10 @@ class CommitCandidates(BisectRange):
         return replace(super().part(first, last), commits=self.commits[first : last + 1])
 
     def weights(self, clues: Clues) -> Floats:
-        return np.concatenate([[1.0], commit_prior(self.commits[1:], clues, self.project.name)])
+        return np.concatenate([[1.0], commit_prior(self.commits[1:], clues, table_of(self.project))])
 
     def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
-        reasons = explain(self.commits[1:], clues, self.project.name)
+        reasons = explain(self.commits[1:], clues, table_of(self.project))
         shas, pin = [self.commits[index].sha for index in indices], self.project.llvm
         moves = read_moves(self.timeline.repository, shas, pin) if pin else {}
         details = {}
@@ -173,12 +174,14 @@ def commit_range(
     sources: Sequence[Source],
     project: Project,
     reported: Callable[[Path], str | None] = lambda _: None,
+    unused: Source | None = None,
 ) -> CommitCandidates:
     """Ask every source for compilers of the commits between two, the old one included.
 
     A source that fails is left out if another one answers. Commits without a file that can change the compiler are not
     candidates, unless there are no others. `timeline` is a line with the new end; `ends` are shas, each with its toolchain if
-    that is not the commit's own; `reported` reads the commit that the compiler in a folder reports.
+    that is not the commit's own; `reported` reads the commit that the compiler in a folder reports; `unused` builds commits,
+    but was not allowed to.
 
     Raises:
         BadInput: The old end is not older than the new one.
@@ -210,7 +213,9 @@ def commit_range(
             )
         )
         commits.append(changed)
-    steps, cost = _cost([group.builds[0] for group in both[1:-1] if group.builds], len(both) - 1)
+    unused_builds = unused.builds(timeline, range(fork.index, span.stop)) if unused else ()
+    seconds = max((build.seconds for build in unused_builds), default=None)
+    steps, cost = _cost(both[1:-1], len(both) - 1, seconds)
     return CommitCandidates(
         tuple(candidates),
         brought=brought,
@@ -222,22 +227,57 @@ def commit_range(
     )
 
 
-def _cost(cheapest: Sequence[Build], commits: int) -> tuple[int, str]:
-    """Return about how many compilers a search obtains, first those that are downloaded, then builds between two of them."""
+def _cost(groups: Sequence[_Group], commits: int, unused_seconds: float | None) -> tuple[int, str]:
+    """Return how many compilers a search obtains at most, and a text on where they come from and what that takes.
+
+    Downloads come first, then builds between two of them. unused_seconds: what a build takes that the user did not allow.
+    """
+    cheapest = [group.builds[0] for group in groups if group.builds]
     builds = [build.seconds for build in cheapest if build.seconds and _is_made(build)]
     downloads = [build.seconds for build in cheapest if build.seconds and not _is_made(build)]
     ready = len(cheapest) - len(builds) - len(downloads)
-    counts, seconds = [], 0.0
-    for costs, known in ((builds, ready + len(downloads)), (downloads, ready)):
-        counts.append(math.ceil(math.log2(1 + len(costs) / (known + 1))))
-        seconds += counts[-1] * max(costs, default=0.0)
-    nouns = [
-        f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in zip(counts, ("build", "download"), strict=True) if count
+    steps = [
+        (_steps(len(builds), ready + len(downloads)), builds, "build"),
+        (_steps(len(downloads), ready), downloads, "download"),
     ]
+    seconds = sum(count * max(costs, default=0.0) for count, costs, _ in steps)
+    nouns = [_counted(count, noun) for count, _, noun in steps if count]
+    sources = Counter(build.source for build in cheapest if build.seconds)
+    found = [f"{number} from {source}" for source, number in sources.items()] + ([f"{ready} here"] if ready else [])
+    text = f"{_counted(commits, 'commit')}; {_share(len(cheapest), len(groups))}"
+    if found:
+        text += f" ({', '.join(found)})"
+    if nouns:
+        text += f": about {' and '.join(nouns)}, about {_duration(seconds)}"
+    lacking = len(groups) - len(cheapest)
+    if lacking and unused_seconds is not None:
+        count = _steps(lacking, len(cheapest))
+        text += f"; --build adds the others: about {_counted(count, 'build')}, about {_duration(count * unused_seconds)}"
+    return sum(count for count, *_ in steps), text
+
+
+def _share(having: int, groups: int) -> str:
+    if groups == 0:
+        return "none between the ends"
+    if having == 0:
+        return f"none of the {groups} between the ends has a compiler"
+    if having == groups:
+        return f"all {groups} between the ends have a compiler"
+    return f"of the {groups} between the ends {having} have a compiler"
+
+
+def _steps(unknown: int, known: int) -> int:
+    """Return how many of the unknown candidates a search probes, if the known ones divide them evenly."""
+    return math.ceil(math.log2(1 + unknown / (known + 1)))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
     minutes = math.ceil(seconds / 60)
-    took = f"{minutes} min" if minutes < 60 else f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
-    text = f"about {' and '.join(nouns)}, about {took}" if nouns else "all compilers are here"
-    return sum(counts), f"{commits} commit{'' if commits == 1 else 's'}, {text}"
+    return f"{minutes} min" if minutes < 60 else f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
 
 
 def commit_change(commit: Commit, links: Links | None) -> Suspect:

@@ -229,9 +229,12 @@ def rev_text(ref: ToolchainRef) -> str:
 def _commits_between(request: BisectRequest, before: str, after: str) -> CommitCandidates:
     registry, family = request.runner.registry, request.case.compiler
     old, new = range_end(request, before), range_end(request, after)
-    sources = sources_of(request.project, request.repository, registry.workspace, Path().absolute())
-    timeline, ends = line_to(request.repository, new.commit), ((old.commit, old.ref), (new.commit, new.ref))
-    return commit_range(family, timeline, ends, sources, request.project, partial(registry.reported_commit, family))
+    project, repository = request.project, request.repository
+    context = (repository, registry.workspace, Path().absolute(), registry.packaging(family))
+    sources, unused = sources_of(project, *context), sources_of(request.unused_builds, *context)
+    timeline, ends = line_to(repository, new.commit), ((old.commit, old.ref), (new.commit, new.ref))
+    reported = partial(registry.reported_commit, family)
+    return commit_range(family, timeline, ends, sources, project, reported, next(iter(unused), None))
 
 
 def line_to(repository: Repository, newest: str) -> Timeline:

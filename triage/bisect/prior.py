@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
@@ -23,6 +23,9 @@ from triage.bisect.belief import Floats
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
+
+if TYPE_CHECKING:
+    from triage.toolchains.sources.project import Project
 
 FLOOR = 0.1  # part of the probability that is spread evenly
 _DOUBT = 0.5  # chance that what the passes of two compilers show is about another commit
@@ -87,9 +90,12 @@ class Feature:
     """It is about where two compilers diverge."""
 
 
-def commit_prior(commits: Sequence[Commit], clues: Clues, project: str | None) -> Floats:
-    """Return for each commit of a range, oldest first, the chance to be the first bad one: positive, sums to 1."""
-    return suspicion(feature_matrix(tuple(commits), clues, project))
+def commit_prior(commits: Sequence[Commit], clues: Clues, table: str | None) -> Floats:
+    """Return for each commit of a range, oldest first, the chance to be the first bad one: positive, sums to 1.
+
+    table: the name of the project's; see `table_of`.
+    """
+    return suspicion(feature_matrix(tuple(commits), clues, table))
 
 
 def suspicion(matrix: Floats) -> Floats:
@@ -110,13 +116,13 @@ def _shares(bits: Floats) -> Floats:
     return shares
 
 
-def explain(commits: Sequence[Commit], clues: Clues, project: str | None) -> list[tuple[str, ...]]:
+def explain(commits: Sequence[Commit], clues: Clues, table: str | None) -> list[tuple[str, ...]]:
     """Return for each commit the strongest reasons to suspect it, and of those about the place only the most specific.
 
     Less than one unit of a feature is not a reason.
     """
     reasons = []
-    for row in feature_matrix(tuple(commits), clues, project):
+    for row in feature_matrix(tuple(commits), clues, table):
         present = [(one, value) for one, value in zip(features(), row, strict=True) if one.weight > 0 and value >= 1]
         place = max((one for one, _ in present if one.place), key=lambda one: one.weight, default=None)
         bits = {one.reason: value * one.weight for one, value in present if one is place or not one.place}
@@ -140,6 +146,7 @@ def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | Non
     columns: dict[str, Iterable[float]] = {
         "irrelevant": [bool(each) and not each & relevant for each in kinds],
         "decides": [any(table.decides.search(path) for path in paths) for paths in sources],
+        "behaviour": [table.behaviour is not None and bool(table.behaviour.search(subject)) for subject in subjects],
         "other-backend": [table.is_of_another_backend(paths, clues.backend) for paths in sources],
         "overlap": _shared_bits(topics_of, topics(f"{clues.text} {clues.failing_pass or ''}", table.synonyms)),
         "recent": [math.log2(count / (count - index)) if clues.noticed else 0.0 for index in range(count)],
@@ -207,6 +214,8 @@ class ProjectTable:
     kinds: tuple[tuple[str, re.Pattern[str]], ...]
     decides: re.Pattern[str]
     """Code that chooses pipelines, configurations, or what is fused."""
+    behaviour: re.Pattern[str] | None
+    """Words in subjects about what compilers of its kind decide."""
     backends: Mapping[str, re.Pattern[str]]
     """The code of each backend."""
     synonyms: Mapping[str, str]
@@ -223,6 +232,11 @@ class ProjectTable:
         return any(code.search(path) for path in paths for code in self.backends.values())
 
 
+def table_of(project: Project) -> str | None:
+    """Return the name of the table for a project: its own, or that of its compiler family."""
+    return next((name for name in (project.name, project.compiler) if name in _tables()), None)
+
+
 @cache
 def project_table(name: str | None) -> ProjectTable:
     """Return the table of a project; for a project without one, what holds for all."""
@@ -231,6 +245,7 @@ def project_table(name: str | None) -> ProjectTable:
     return ProjectTable(
         kinds=tuple((kind, re.compile(text)) for kind, text in [*own.get("kinds", []), *shared["kinds"]]),
         decides=re.compile("|".join(filter(None, [own.get("decides"), shared["decides"]]))),
+        behaviour=re.compile(_tables()["vocabularies"][own["vocabulary"]]) if "vocabulary" in own else None,
         backends={backend: re.compile(text) for backend, text in own.get("backends", {}).items()},
         synonyms={stem(word): f"~{group[0]}" for group in synonyms for word in group},
     )

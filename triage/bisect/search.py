@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -97,6 +98,15 @@ class BisectRequest:
             self.runner.progress.note(warning)
         project = find_project(self.case.compiler, own.parent)
         return project if own.is_file() else project.model_copy(update={"build": None})
+
+    @cached_property
+    def unused_builds(self) -> Project:
+        """A project with only the builds that --build would allow, for an estimate."""
+        own = self.project
+        with suppress(BadInput):  # no project is shipped
+            if own.build is None:
+                return own.model_copy(update=dict.fromkeys(own.sections()) | {"build": find_project(own.compiler).build})
+        return own.model_copy(update=dict.fromkeys(own.sections()))
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from triage.bisect.candidates import commit_change
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.plan import line_to, range_end
-from triage.bisect.prior import Clues, commit_prior, explain
+from triage.bisect.prior import Clues, commit_prior, explain, table_of
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.bisect.search import BisectRequest
 from triage.git_history.branches import place_of, read_branches, same_change
@@ -47,7 +47,8 @@ def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure |
     if request.attribute and old.ref and new.ref and registry.is_installed(old.ref) and registry.is_installed(new.ref):
         evidence = pass_evidence(request.runner, request.case, old.ref, new.ref, request.repository)
     clues = Clues.of(failure, backend, evidence, noticed=noticed)
-    chances, reasons = commit_prior(commits, clues, project.name), explain(commits, clues, project.name)
+    table = table_of(project)
+    chances, reasons = commit_prior(commits, clues, table), explain(commits, clues, table)
     groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))
     links = links_of(request.repository.remote) or links_of(project.repository)
     ranked = []

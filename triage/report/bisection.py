@@ -18,7 +18,7 @@ from triage.bisect.result import (
 )
 from triage.git_history.branches import Branch
 from triage.model.outcome import Status
-from triage.report.document import Block, Bullets, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.document import Block, Bullets, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
 from triage.report.elements import (
     STYLES,
     cases_text,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # they import numerics, which the reports do not need
     from triage.bisect.two_repositories import TwoRepositories
 
 _SUSPECTS_SHOWN = 3
+_COMMITS_SHOWN = 2  # of a branch
 _NAMES_SHOWN = 12
 
 
@@ -56,11 +57,12 @@ def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
             f"leave out --good or --bad to follow it, pass --bad {hiding[0].revision.name} to bisect it, or --match {same}."
         )
         blocks.append(Paragraph(f"Another failure hides the change: {advice}"))
+    blocks += _branch_details(result.branches)
     return Document(f"Bisect of {result.case}", blocks)
 
 
 def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
-    """Return the branches of releases, each with its commits and what they are cherry-picks of."""
+    """Return the branches of releases, each with its first commits and what they are cherry-picks of."""
     facts = []
     for branch in branches:
         picks = sum(own.matched_by is not None for own in branch.commits)
@@ -68,11 +70,23 @@ def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
             f"{branch.name} left the main line at {branch.start.name} ({branch.start.date}): "
             f"{plural(len(branch.commits), 'commit')} of its own, {plural(picks, 'cherry-pick')}"
         ]
-        lines += [f"{own.name} {own.subject}: {own.origin}" for own in branch.commits[:_NAMES_SHOWN]]
-        if (hidden := len(branch.commits) - _NAMES_SHOWN) > 0:
-            lines.append(f"and {hidden} more")
+        lines += [f"{own.name} {own.subject}: {own.origin}" for own in branch.commits[:_COMMITS_SHOWN]]
+        hidden = len(branch.commits) - _COMMITS_SHOWN
+        if hidden > 0:
+            lines.append(f"and {hidden} more; --verbose shows them")
         facts.append(("branch", "\n".join(lines)))
     return facts
+
+
+def _branch_details(branches: Iterable[Branch]) -> list[Block]:
+    """Return all commits of the branches that have more than those that are shown."""
+    rows = [
+        (branch.name, own.name, f"{own.subject}: {own.origin}")
+        for branch in branches
+        if len(branch.commits) > _COMMITS_SHOWN
+        for own in branch.commits
+    ]
+    return [Details("Commits of the branches", [Table(("branch", "commit", "change"), rows)])] if rows else []
 
 
 def verdict_text(bisection: Bisection, title: str) -> str:
@@ -196,7 +210,7 @@ def suspects_document(result: RankedChanges) -> Document:
         blocks.append(Paragraph(result.evidence))
     blocks.append(Table(("", "commit", "date", "change"), [_suspect_row(change) for change in result.suspects]))
     if result.branches:
-        blocks.append(Facts(branch_facts(result.branches)))
+        blocks += [Facts(branch_facts(result.branches)), *_branch_details(result.branches)]
     count = plural(result.commits, "commit")
     blocks.append(Paragraph(f"{len(result.suspects)} of {count}, ranked by what they change; nothing was built"))
     return Document("Suspects", blocks)

@@ -334,9 +334,13 @@ class ToolchainRegistry:
     def _index_of(self, ref: ToolchainRef) -> Index:
         return self._nightlies_of(ref.family).index if ref.is_nightly else self.index
 
+    def packaging(self, family: str) -> Packaging:
+        """Return how a family's releases are installed."""
+        return self._compiler(family).packaging
+
     def _packaging_of(self, ref: ToolchainRef) -> Packaging:
         """Return how a wheel is installed: a nightly plain, unless the compiler needs its environment."""
-        packaging = self._compiler(ref.family).packaging
+        packaging = self.packaging(ref.family)
         return PLAIN_WHEEL if ref.is_nightly and not isinstance(packaging, Environment) else packaging
 
     def _compiler(self, family: str) -> Compiler:

@@ -11,11 +11,13 @@ from typing import Annotated, ClassVar, Protocol
 
 from pydantic import AfterValidator
 
+from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.revision import Revision
 from triage.recipes.mapping import MappingFormat, Matching, OneOrMore, Text
 from triage.toolchains.home import Workspace
+from triage.toolchains.install import PLAIN_WHEEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class SourceContext:
     distribution: str | None
     """The name of the project's wheels."""
     web_page: str | None
+    packaging: Packaging = PLAIN_WHEEL
+    """How a release is installed."""
 
 
 class SourceSection(MappingFormat):

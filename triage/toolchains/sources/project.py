@@ -10,12 +10,14 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from triage.compilers.base import Packaging
 from triage.git_history.refs import read_tags, tags_for
 from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
 from triage.recipes.document import parse_document, read_text
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
 from triage.toolchains.home import Workspace
+from triage.toolchains.install import PLAIN_WHEEL
 from triage.toolchains.sources.artifact import ArtifactsSection
 from triage.toolchains.sources.base import Source, SourceContext, SourceSection, Url
 from triage.toolchains.sources.commands import BuildSection, ScriptSection
@@ -70,12 +72,14 @@ def sources_of(
     repository: Repository,
     workspace: Workspace,
     folder: Path,
+    packaging: Packaging = PLAIN_WHEEL,
 ) -> tuple[Source, ...]:
     """Return the project's sources, usually the cheapest first. They are not asked yet. `folder`: see `SourceContext`.
+    packaging: how releases are installed.
 
     BadInput when neither the project nor the clone's remote names the repository of artifacts.
     """
-    context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository)
+    context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository, packaging)
     return tuple(section.open(context) for section in project.sections().values())
 
 

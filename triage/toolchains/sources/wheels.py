@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Self
 from packaging.version import Version
 from pydantic import Field, model_validator
 
+from triage.compilers.base import Environment, Packaging
 from triage.git_history.refs import day_in, tags_for
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput, Unobtainable
@@ -22,7 +23,7 @@ from triage.model.revision import Revision
 from triage.recipes.mapping import Text
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import folder_of, install, install_companion, is_intact
+from triage.toolchains.install import PLAIN_WHEEL, folder_of, install, install_companion, is_intact
 from triage.toolchains.sources.base import Build, SourceContext, SourceSection, Tags, Url
 from triage.toolchains.web import without_password
 
@@ -37,7 +38,8 @@ class ReleasesSection(SourceSection):
     tags: Tags = Field(description="Which tags mark a release's commit.", examples=["v{version}"])
 
     def open(self, context: SourceContext) -> Wheels:
-        return Wheels(context.workspace, context.distribution or "", self.tags, Index(context.workspace))
+        index = Index(context.workspace)
+        return Wheels(context.workspace, context.distribution or "", self.tags, index, context.packaging)
 
 
 class NightliesSection(SourceSection):
@@ -56,7 +58,8 @@ class NightliesSection(SourceSection):
         return self
 
     def open(self, context: SourceContext) -> Wheels:
-        return self.of(context.workspace, context.distribution)
+        packaging = context.packaging if isinstance(context.packaging, Environment) else PLAIN_WHEEL
+        return replace(self.of(context.workspace, context.distribution), packaging=packaging)
 
     def of(self, workspace: Workspace, distribution: str | None) -> Wheels:
         """Return the source for a project whose wheels have this name."""
@@ -73,6 +76,8 @@ class Wheels:
     tags: Sequence[str]
     """Patterns such as `v{version}`."""
     index: Index
+    packaging: Packaging = PLAIN_WHEEL
+    """How a wheel is installed."""
 
     @property
     def name(self) -> str:
@@ -96,7 +101,7 @@ class Wheels:
             commit = timeline.commits[position.index]
             day = day_in(version) or release.date or commit.date[:10]
             revision = Revision(version, position.sha or None, day, commit.subject if position.exact else None)
-            seconds = 0.0 if is_intact(folder_of(self.workspace.toolchains, release)) else _SECONDS
+            seconds = 0.0 if is_intact(folder_of(self.workspace.toolchains, release, self.packaging)) else _SECONDS
             builds.append(Build(self.name, revision, position, seconds, version))
         return sorted(builds, key=lambda build: (build.position.index, Version(build.item)))
 
@@ -108,7 +113,7 @@ class Wheels:
             raise Unobtainable(
                 f"{without_password(self.index.url)} lists no {self.distribution} {build.item} for this platform"
             )
-        return install(self.workspace, release, self.index.url)
+        return install(self.workspace, release, self.index.url, self.packaging)
 
     def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
         """Return where a version lies by its tag, by the time in it or, not exactly, by the day in it."""
