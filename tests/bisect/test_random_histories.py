@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.letters import LetterRange, LetterRunner, case_named, letter_range, plain_range
+from tests.bisect.letters import LetterRange, LetterRunner, case_named, letter_range, outcome, plain_range
 from triage.bisect.belief import confirmations
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.execution.task import ProbeJob
+from triage.model.outcome import Measured, Probe
 
 PRICES = (0.0, 5.0, 60.0, 1800.0)
 
@@ -101,3 +104,49 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
         wrong += found.confirmed and culprit not in suspects_of(found)
     assert wrong <= 0.005 * confirmed
     assert confirmed >= (0.9 * runs if fails > 0.7 else 0)
+
+
+@dataclass
+class OftenRunner(LetterRunner):
+    """Candidate i fails with the chance `chances[i]`. The first probes of the ends are right."""
+
+    chances: tuple[float, ...] = ()
+
+    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
+        for job in jobs:
+            index = int(job.ref.revision.name[1:])
+            fails = self._random.random() < self.chances[index]
+            if not job.fresh and index in (0, len(self.chances) - 1):
+                fails = self.chances[index] > 0.5
+            self.asked.append(index)
+            yield Probe(job.case, job.ref.revision, None, outcome("F" if fails else "P"), Measured(seconds=0.1), cached=False)
+
+
+@pytest.mark.parametrize("kind", BisectKind)
+@pytest.mark.parametrize(("rate", "most"), [(0.1, 0.75), (0.3, 0.35)])
+def test_a_change_that_only_made_a_failure_worse_is_not_confirmed_if_that_was_seen(
+    rate: float, most: float, kind: BisectKind
+) -> None:
+    confirmed = suspected = 0
+    for seed in range(60):
+        randomly = random.Random(seed)
+        places = randomly.choice((16, 64, 200))
+        first = randomly.randrange(1, places - 2)
+        worse = randomly.randrange(first + 1, places)
+        chances = (0.0,) * first + (rate,) * (worse - first) + (1.0,) * (places - worse)
+        if kind is BisectKind.FIX:
+            chances, first, worse = chances[::-1], places - first, places - worse
+        runner = OftenRunner("", 1, seed=seed, chances=chances)
+        search = BisectSearch(BisectRequest(runner, case_named("case"), kind=kind), plain_range(places))
+        found = run_search(search)
+        confirmed += found.confirmed
+        if found.hint:
+            suspected += 1
+            assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
+            assert first in suspects_of(found)
+        if not (found.confirmed and search.belief):
+            continue
+        early = search.belief.early_failure(search.failing_end)
+        assert early is None or search.belief.failures_at(early, search.failing_end)[0] == 1  # and never in 21 more
+    assert confirmed <= most * 60
+    assert confirmed + suspected >= 45

@@ -40,9 +40,12 @@ class FlakyRunner:
 
     def __post_init__(self) -> None:
         self.jobs = self.world.jobs
-        self.registry = LetterRegistry(len(self.world.letters))
+        self.registry = LetterRegistry(len(self.world.letters), set())
         self._random = random.Random(self.seed)
         self._cached: dict[int, str] = {}
+
+    def recall(self, job: ProbeJob) -> None:
+        return None
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in jobs:

@@ -30,6 +30,7 @@ _HIGHEST_RATES = 0.9  # of both states together; with more, no number of probes 
 _END_PROBES = 8  # of the failing end at least, to know how often it passes, once probes have disagreed
 _TESTED_PAIRS = 5  # pairs that a search with flaky probes may try to confirm; each must rarely be a wrong one
 _MOST_CONFIRMATIONS = 5
+_LONG = 22  # probes, of which nine in ten times one shows a failure of one run in ten
 
 _SWEEPS = 4  # how often each probe of a batch is moved to where it helps most
 _WORTH_MOVING = 1.001  # factor that its information must grow by to be moved
@@ -234,11 +235,67 @@ class Belief:
         """Return how often each of a pair is probed again while no candidate contradicts itself."""
         if not self.is_inverted:
             return confirmations(confidence)
-        return math.ceil(_log_odds_needed(confidence) / math.log((1 - _FLAKY) / _FLAKY)) - 1
+        return _repeats_of_inverted(confidence)
+
+    def early_failure(self, failing: int) -> int | None:
+        """Return the candidate on the good side, farthest from the pair, that showed the failure. failing: the bad end."""
+        return next((index for index in self._good_side(failing) if self.failures_at(index, failing)[0]), None)
+
+    def is_older(self, failing: int) -> bool:
+        """Return whether the failure comes and goes on the good side of the pair, so that the pair only made it worse.
+
+        Not if it is as old as the good end, where any probe may show it.
+        """
+        early = self.early_failure(failing)
+        if early is None or self.unsettled(failing):
+            return False
+        failures, runs = self.failures_at(early, failing)
+        is_again = failures < runs and self._early_failures(failing) > 1
+        return is_again and not self.failures_at(self.good_end(failing), failing)[0]
+
+    def unsettled(self, failing: int, jobs: int = 1) -> Mapping[int, int]:
+        """Return which candidates to probe, and how often, until it is known whether the failure is older than the pair.
+
+        The candidate that showed it early tells a window of failures, which it always shows, from one that comes and goes, and
+        that from a single wrong probe. The good end tells whether any probe may show it.
+        """
+        early, end = self.early_failure(failing), self.good_end(failing)
+        if early is None:
+            return {}
+        failures, runs = self.failures_at(early, failing)
+        if failures == runs:
+            missing = 1 + _repeats_of_inverted(CONFIDENCE) - runs
+            return {early: missing} if missing > 0 else {}
+        if self._early_failures(failing) > 1:
+            early, (failures, runs) = end, self.failures_at(end, failing)
+            runs = _LONG if failures else runs
+        return {early: min(jobs, _LONG - runs)} if runs < _LONG else {}
+
+    def failures_at(self, index: int, failing: int) -> tuple[int, int]:
+        """Return how many probes of a candidate showed the failure, of how many."""
+        old, new, skipped = self.shown.get(index, (0, 0, 0))
+        return new if failing else old, old + new + skipped
+
+    def _early_failures(self, failing: int) -> int:
+        """Return how many probes on the good side showed the failure."""
+        return sum(self.failures_at(index, failing)[0] for index in self._good_side(failing))
+
+    def _good_side(self, failing: int) -> range:
+        """The candidates on the good side of the pair, those nearest to it last."""
+        (before, _), (after, _) = self.pair
+        return range(1, before + 1) if failing else range(self.size - 2, after - 1, -1)
+
+    def good_end(self, failing: int) -> int:
+        return 0 if failing else self.size - 1
+
+    def lacking_at_good_end(self, failing: int) -> int:
+        """Return how many probes of the good end are missing to know how often it fails, if it ever does."""
+        failures, runs = self.failures_at(self.good_end(failing), failing)
+        return _END_PROBES - runs if failures else 0
 
     def too_flaky(self, failing: int) -> int | None:
         """Return the end whose probes differ too often to distinguish both states. failing: the end that fails."""
-        if not self.doubtful or sum(self.shown.get(failing, ())) < _END_PROBES:
+        if not self.doubtful or sum(self.shown.get(failing, ())) < _END_PROBES or self.lacking_at_good_end(failing) > 0:
             return None
         false, missed = self._rate(0, Side.OLD), self._rate(self.size - 1, Side.NEW)
         if missed + false <= _HIGHEST_RATES:
@@ -265,6 +322,11 @@ def confirmations(confidence: float) -> int:
     return min(_MOST_CONFIRMATIONS, max(1, math.ceil(math.log(allowed) / math.log(_FLAKY) - 1e-9)))
 
 
+def _repeats_of_inverted(confidence: float) -> int:
+    """Return how often a candidate is probed again where older ones have the new state."""
+    return math.ceil(_log_odds_needed(confidence) / math.log((1 - _FLAKY) / _FLAKY)) - 1
+
+
 def _log_odds_needed(confidence: float) -> float:
     """Return the log odds for a side at which chance confirms a wrong pair less often than the confidence allows."""
     return -math.log(max(1 - confidence, 1e-6) / (2 * _TESTED_PAIRS))
@@ -278,21 +340,26 @@ def next_round(
     First the suspects are separated. Then the pair around the leading ones is probed again, together with the failing end: a
     failure that comes and goes since the culprit shows both sides there. Once probes contradict each other, that end shows how
     often they are wrong, and both candidates are probed until their sides are proved; one that rather shows the other side
-    sends the search elsewhere. failing: the end with the failure; the rest as in `next_probes`.
+    sends the search elsewhere. At last come probes that tell whether a failure that was seen before the pair is older.
+    failing: the end with the failure; the rest as in `next_probes`.
     """
     at_end, pair = sum(belief.shown.get(failing, ())), [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
     if belief.doubtful and (more := max(_END_PROBES, *pair) - at_end) > 0:
         return {failing: more}
+    if (more := belief.lacking_at_good_end(failing)) > 0:
+        return {belief.good_end(failing): more}
     if not belief.is_resolved(confidence):
         return dict.fromkeys(next_probes(belief, seconds, jobs), 1)
     lacking = {index: count for index, side in belief.pair if (count := belief.lacking(index, side, confidence)) > 0}
     if belief.doubtful:
-        return dict.fromkeys(lacking, 1)
+        return dict.fromkeys(lacking, 1) or belief.unsettled(failing, jobs)
     repeats = belief.repeats(confidence)
     if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in lacking):  # not testable any more
         return {}
     more = max(lacking.get(failing, 0), 2 * repeats + 1 - at_end)
-    return lacking | ({failing: more} if more > 0 else {})
+    if more > 0:
+        lacking[failing] = more
+    return lacking or belief.unsettled(failing, jobs)
 
 
 def _log_chance(wrong: int, right: int) -> float:

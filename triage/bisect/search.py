@@ -392,8 +392,15 @@ def answer(search: BisectSearch) -> Bisection:
     )
     if belief is None or search.failure is None or search.reason:
         return inconclusive
-    chances = belief.probabilities
-    if search.resolved:
+    chances, confirmed, hint = belief.probabilities, belief.is_confirmed(request.confidence), inconclusive.hint
+    early = belief.early_failure(search.failing_end)
+    if search.resolved and early is not None and belief.is_older(search.failing_end):
+        low, high = (0, early) if search.failing_end else (early, search.last)
+        chances, confirmed, indices = belief.prior, False, list(range(low + 1, high + 1))
+        failures, runs = belief.failures_at(early, search.failing_end)
+        hint = f"{search.name(early)} shows the same failure in {failures} of {runs} runs: {search.name(belief.leading.last)} "
+        hint += "only changed how often it occurs."
+    elif search.resolved:
         (low, _), (high, _) = belief.pair
         indices = [index for index in range(low + 1, high + 1) if chances[index] > 0]
     else:
@@ -411,9 +418,9 @@ def answer(search: BisectSearch) -> Bisection:
     if undone:  # what the new end lacks: it changed the state the other way round
         kind = BisectKind.FIX if kind is BisectKind.REGRESSION else BisectKind.REGRESSION
         before, after = after, before
-    confirmed = belief.is_confirmed(request.confidence)
     return replace(
         inconclusive,
+        hint=hint,
         kind=kind,
         status=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
         before=before,
