@@ -14,7 +14,7 @@ from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.github import GitHubIssues
 from triage.nightly.issues import IssueChange, Marker, TrackedIssue, hidden, plan
-from triage.nightly.result import Night
+from triage.nightly.result import ClusterKey, Night
 
 LIST, ISSUE, COMMENTS = "/repos/o/r/issues", "/repos/o/r/issues/1", "/repos/o/r/issues/1/comments"
 AGAIN, AT_ONCE = ((("Retry-After", seconds),) for seconds in ("1", "0"))
@@ -133,7 +133,7 @@ def test_only_labelled_issues_with_a_marker_are_read_and_comments_where_they_are
 
 def test_markers_of_other_authors_are_not_believed(hub: LoopbackIssues) -> None:
     """A copied marker must not close the issue of a failure, nor stand for it."""
-    forged = Marker("s", ("case-s",), Revision("0.1", None, "2025-01-01")).text()
+    forged = Marker(ClusterKey("", "", "s"), ("case-s",), Revision("0.1", None, "2025-01-01")).text()
     hub.add(forged, author="stranger")
     synchronise(hub, night(1, "s"))
     assert [issue["state"] for issue in hub.issues.values()] == ["open", "open"]

@@ -8,10 +8,11 @@ import pytest
 
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
+from triage.model.case import Target
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.issues import ActionCause, ActionKind, IssueChange, IssueChanges, Marker, TrackedIssue, marker_in, plan
-from triage.nightly.result import CaseChangeKind, CaseResult, Night
+from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night
 
 OLD = Revision("3.2.0", "a" * 40, "2025-06-01")
 NEW = Revision("3.3.0", "b" * 40, "2025-07-01")
@@ -28,7 +29,7 @@ def night(*failures: list[CaseResult], passing: tuple[str, ...] = (), revision: 
 
 
 def issue(number: int, signature: str, *cases: str, seen: Revision = OLD) -> TrackedIssue:
-    marker = Marker(signature, cases, seen)
+    marker = Marker(ClusterKey("iree", "llvm-cpu", signature), cases, seen)
     return TrackedIssue(number, f"issue {number}", f"{marker.text()}\nbody", marker)
 
 
@@ -57,7 +58,7 @@ def test_a_new_failure_gets_one_issue() -> None:
     result = night(failure("s", "a", "b"), failure("old", "c", change="failing"))
     [action] = plan(result, [], 10).changes
     assert (action.action, action.signature, action.cases) == (ActionKind.OPEN, "s", ("a", "b"))
-    assert action.marker == Marker("s", ("a", "b"), NEW)
+    assert action.marker == Marker(ClusterKey("iree", "llvm-cpu", "s"), ("a", "b"), NEW)
     assert planned(result, issue(1, "s", "a", "b")) == []
 
 
@@ -108,10 +109,46 @@ def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
     assert [action.signature for action in (outcome.changes[2], *outcome.left)] == ["many", "few"]
 
 
+def of_backend(backend: str, cases: list[CaseResult], compiler: str = "iree") -> list[CaseResult]:
+    return [replace(case, target=Target(backend), compiler=compiler) for case in cases]
+
+
+def test_each_backend_and_family_has_an_issue_of_its_own() -> None:
+    cuda, rocm, other = (
+        of_backend("cuda", failure("s", "a")),
+        of_backend("rocm", failure("s", "b")),
+        of_backend("cuda", failure("s", "c"), "xla"),
+    )
+    opened = plan(night(cuda, rocm, other), [], 10).changes
+    assert [(action.action, action.cases) for action in opened] == [("open", ("a",)), ("open", ("b",)), ("open", ("c",))]
+    markers = [action.marker for action in opened if action.marker]
+    tracked = [TrackedIssue(number, "", marker.text(), marker) for number, marker in enumerate(markers, 1)]
+    assert planned(night(cuda, rocm, other), *tracked) == []
+    assert planned(night(cuda, rocm, other), tracked[0]) == [("open", "new", None)] * 2
+    passing = of_backend("cuda", [case_result("a", "P")])
+    assert planned(night(rocm, other, passing), *tracked) == [("close", "fixed", 1)]
+
+
+def test_a_marker_of_an_older_version_finds_the_failure_of_its_cases() -> None:
+    """Such a marker names neither compiler nor backend."""
+    marker = Marker(ClusterKey("", "", "s"), ("a",), OLD)
+    assert '"compiler": ""' in marker.text()
+    old = TrackedIssue(1, "", marker.text().replace('"compiler": "", "backend": "", ', ""), marker)
+    assert marker_in(old.body) == marker
+    cuda, rocm = of_backend("cuda", failure("s", "a", "c")), of_backend("rocm", failure("s", "b"))
+    more, new = plan(night(rocm, cuda), [old], 10).changes[::-1]
+    assert (more.action, more.issue, more.cases) == ("comment", 1, ("c",))
+    assert more.marker == Marker(ClusterKey("iree", "cuda", "s"), ("a", "c"), NEW)
+    assert (new.action, new.cases) == ("open", ("b",))
+    passing = of_backend("cuda", [case_result("a", "P")])
+    assert planned(night(rocm, passing), old) == [("close", "fixed", 1), ("open", "new", None)]
+    assert planned(night(rocm), old) == [("comment", "more", 1)], "nothing shows that it is about another backend"
+
+
 @pytest.mark.parametrize("text", ["-->", "<!-- triage {} -->", "}} --> }", "\u2028\x00\n`@someone`", "\\u003e"])
 def test_a_marker_survives_hostile_text(text: str) -> None:
-    marker = Marker(text, (text, "b"), Revision(text, None, text))
-    shown = f"{marker.text()}\n{Marker('other', (), NEW).text()}"
+    marker = Marker(ClusterKey(text, text, text), (text, "b"), Revision(text, None, text))
+    shown = f"{marker.text()}\n{Marker(ClusterKey('', '', 'other'), (), NEW).text()}"
     assert marker_in(shown) == marker
     assert "\n" not in marker.text()
     assert marker.text().count("-->") == 1

@@ -79,8 +79,8 @@ def test_a_line_end_after_the_token_is_dropped(hub: LoopbackIssues, night: Night
 @pytest.mark.parametrize("cause", list(ActionCause))
 def test_hostile_texts_stay_text(night: Night, cause: ActionCause) -> None:
     evil = "@someone #12 <img src=x> ```\n# x\n<!-- triage {} --> [x](javascript:x)"
-    change = IssueChange(ActionKind.COMMENT, cause, evil, cases=(evil,) * 30, original=3, event="event")
     clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]
+    change = IssueChange(ActionKind.COMMENT, cause, clusters[0].key, cases=(evil,) * 30, original=3, event="event")
     draft = IssueDraft({evil: evil}, evil, evil, evil, [evil])
     clusters = [replace(cluster, draft=draft, representative=evil) for cluster in clusters]
     text = issue_body(change, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters))

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from tests.nights.documents import case_result, failure, night, nights
-from triage.nightly.result import StepResult, cluster_id
+from triage.nightly.result import ClusterKey, StepResult
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.site import Site
 
+LEGALIZE, SEGFAULT = (ClusterKey("iree", "llvm-cpu", signature).id for signature in ("legalize:x", "segfault:x"))
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
 
 
@@ -91,10 +92,10 @@ def test_every_link_leads_to_a_file_and_nothing_is_loaded_from_elsewhere(out: Pa
 
 
 def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
-    page = (out / "failures" / f"{cluster_id('legalize:x')}.html").read_text()
+    page = (out / "failures" / f"{LEGALIZE}.html").read_text()
     for text in ("open", "2026-01-03", "nightly:2026-01-03", "breaks", "input.mlir", "module {} // &lt;/script&gt;", "0" * 12):
         assert text in page
-    assert ">gone<" in (out / "failures" / f"{cluster_id('segfault:x')}.html").read_text()
+    assert ">gone<" in (out / "failures" / f"{SEGFAULT}.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_an_issue_is_linked_on_its_server(tmp_path: Path, issue: str, address: s
     store = NightStore(tmp_path / "home")
     store.add(night(1, {}, cases=[case_result("a", "F", issue=issue)]), None)
     Site(store, tmp_path / "public").write()
-    links = Tags((tmp_path / "public" / "failures" / f"{cluster_id('legalize:x')}.html").read_text()).links
+    links = Tags((tmp_path / "public" / "failures" / f"{LEGALIZE}.html").read_text()).links
     assert [link for link in links if ("7" in link and "/o/r/" in link) or "javascript" in link] == (
         [address] if address else []
     )

@@ -21,8 +21,8 @@ from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import FAILING, PASSING, Status
-from triage.nightly.issues import IssueChange, failures_of, plan
-from triage.nightly.result import Night, cluster_id
+from triage.nightly.issues import IssueChange, failures_of, plan, stands_for
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore, read_night
 from triage.report.document import Paragraph, Table
 from triage.report.elements import plural
@@ -173,9 +173,9 @@ def sync(
 ) -> Exit:
     """Open, comment, reopen and close the issues of a repository by the failures of a night.
 
-    Each failure signature has one issue, known by its label and a hidden marker. A new failure opens it, a comment adds
-    further cases, and a night in which all of its cases pass closes it. The token comes from GITHUB_TOKEN, the address of
-    another server from GITHUB_API_URL.
+    Each failure of a compiler family and target backend has one issue, known by its label and a hidden marker. A new failure
+    opens it, a comment adds further cases, and a night in which all of its cases pass closes it. The token comes from
+    GITHUB_TOKEN, the address of another server from GITHUB_API_URL.
 
     - `triage issues sync out --repo iree-org/iree --apply --limit 5`
     """
@@ -194,7 +194,8 @@ def sync(
     failures = failures_of(night)
     api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
     hub = GitHubIssues(repository, label, token or None, api)
-    planned = plan(night, hub.read(lambda issue: issue.is_open or issue.marker.signature in failures), limit, repository)
+    tracked = hub.read(lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None)
+    planned = plan(night, tracked, limit, repository)
     if not token:
         note = "without GITHUB_TOKEN, issues of all authors are taken for this program's"
         planned = replace(planned, notes=(*planned.notes, note))
@@ -209,7 +210,7 @@ def sync(
     finally:
         begin = f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         try:
-            open_nights().add_issues({cluster_id(change.signature): f"{begin}{change.issue}" for change in done})
+            open_nights().add_issues({change.key.id: f"{begin}{change.issue}" for change in done})
         except (TriageError, OSError) as error:
             print_stderr(f"the issues are not stored for `triage site`: {error}")
         left = (*planned.changes[len(done) :], *planned.left)

@@ -121,7 +121,7 @@ class GitHubIssues:
             newest = self._repository.get_issues(state="all", labels=[self._label], sort="created", direction="desc")
             for issue in newest.get_page(0):
                 marker = marker_in(issue.body or "")
-                if marker and marker.signature == change.signature and self._is_ours(issue):
+                if marker and change.marker and marker.key == change.marker.key and self._is_ours(issue):
                     return issue
             return None
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.result import CaseChangeKind, CaseResult, Night
+from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night, with_keys
 from triage.recipes.values import parse_version
 
 Matrix = NDArray[Any]
@@ -66,7 +66,7 @@ class NightColumns:
         """Return the columns in a file. ValueError or zlib.error for a damaged one."""
         head, keys, entries = zlib.decompress(content).split(b"\n", 2)
         night, kinds = _head().validate_json(head)
-        return cls(night, keys, kinds, np.frombuffer(entries, _ENTRY))
+        return cls(with_keys(night), keys, kinds, np.frombuffer(entries, _ENTRY))
 
     def content(self) -> bytes:
         """Return the content of a file with the columns."""
@@ -92,6 +92,9 @@ class Track:
     @property
     def name(self) -> str:
         return " · ".join(filter(None, (self.compiler, self.suite, self.target, self.kind)))
+
+    def key_of(self, failure: Failure) -> ClusterKey:
+        return ClusterKey(self.compiler, self.target.partition(" ")[0], failure.signature)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from triage.nightly.result import (
     InvestigationSummary,
     Night,
     StepResult,
-    cluster_id,
 )
 from triage.nightly.steps import STEPS, ClusterInWork, InvestigationSetting, commit_of, do_step
 from triage.reduce.program import settings_of
@@ -79,9 +78,9 @@ class Investigation:
             for step in self.steps:
                 if step not in noted:
                     self._note(work, StepResult(step, "left", reason="not begun"))
-        known = {work.record.signature for work in self.clusters}
+        known = {work.record.key for work in self.clusters}
         clusters = [work.record for work in self.clusters]
-        clusters += [cluster for cluster in night.clusters if cluster.signature not in known]
+        clusters += [cluster for cluster in night.clusters if cluster.key not in known]
         origins = {
             name: [origin for origin in (cluster.culprit, cluster.fix) if origin]
             for cluster in clusters
@@ -102,7 +101,7 @@ class Investigation:
         prepared = runner.planner.input_of(case, toolchain)
         digest = prepared.digest if isinstance(prepared, Prepared) else ""
         key = (case.name, digest, settings_of(case), toolchain.identity, baseline.identity, str(run.repo))
-        folder, own = runner.registry.home / "investigations", cluster_id(cluster.signature)
+        folder, own = runner.registry.home / "investigations", cluster.key.id
         path = folder / f"{own}-{blake2b(repr(key).encode(), digest_size=8).hexdigest()}.json"
         is_new = all(other == path for other in folder.glob(f"{own}-*.json"))
         record = replace(cluster, representative=case.name)
@@ -119,14 +118,9 @@ class Investigation:
         members = [case for case in cluster.members if case.case in whole.different]
         cluster.members = tuple(case for case in cluster.members if case.case not in whole.different)
         cluster.record = replace(whole, cases=[case.case for case in cluster.members])
-        number = 1 + sum(other.record.signature == whole.signature for other in self.clusters)
-        part = FailureCluster(
-            signature=whole.signature,
-            cases=[case.case for case in members],
-            id=f"{cluster_id(whole.signature)}.{number}",
-            failure=members[0].failure,
-        )
-        self._add(part, members, fresh=fresh)
+        number = 1 + sum(other.record.key == whole.key for other in self.clusters)
+        part = whole.key.cluster([case.case for case in members], members[0].failure)
+        self._add(replace(part, id=f"{part.id}.{number}"), members, fresh=fresh)
 
     def _take(self, cluster: ClusterInWork, step: str) -> None:
         runner = self.setting.run.runner

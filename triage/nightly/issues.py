@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.result import CaseChangeKind, CaseResult, Night
+from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night
 from triage.recipes.values import parse_version
 
 _CASES = 100  # names that a marker holds; an issue is closed without a look at further ones
@@ -24,7 +24,8 @@ _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
 class Marker:
     """What an issue remembers of its failure."""
 
-    signature: str
+    key: ClusterKey
+    """Older versions wrote the signature only."""
     cases: tuple[str, ...]
     toolchain: Revision
     """The last one that an issue or a comment was written for."""
@@ -32,7 +33,8 @@ class Marker:
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show."""
         name, commit, date = self.toolchain.name, self.toolchain.commit, self.toolchain.date
-        return hidden({"signature": self.signature, "toolchain": name, "commit": commit, "date": date, "cases": self.cases})
+        values = {**asdict(self.key), "toolchain": name, "commit": commit, "date": date, "cases": self.cases}
+        return hidden(values)
 
     def reaches(self, revision: Revision) -> bool:
         """Return whether a compiler is at least as new as the one that the issue knows."""
@@ -74,7 +76,8 @@ def marker_in(body: str) -> Marker | None:
     if "signature" not in texts or not isinstance(cases, list):
         return None
     toolchain = Revision(texts.get("toolchain", ""), texts.get("commit"), texts.get("date"))
-    return Marker(texts["signature"], tuple(case for case in cases if isinstance(case, str)), toolchain)
+    key = ClusterKey(texts.get("compiler", ""), texts.get("backend", ""), texts["signature"])
+    return Marker(key, tuple(case for case in cases if isinstance(case, str)), toolchain)
 
 
 def event_in(body: str) -> str:
@@ -122,12 +125,12 @@ _REASONS = {
 class IssueChange:
     """A change of an issue."""
 
-    JSON_KEYS: ClassVar = dict.fromkeys(("tracked", "original", "marker", "event"))
-    JSON_PROPERTIES: ClassVar = ("reason",)
+    JSON_KEYS: ClassVar = dict.fromkeys(("key", "tracked", "original", "marker", "event"))
+    JSON_PROPERTIES: ClassVar = ("signature", "reason")
 
     action: ActionKind
     cause: ActionCause
-    signature: str
+    key: ClusterKey
     cases: tuple[str, ...] = ()
     """Those that it is about."""
     issue: int | None = None
@@ -141,6 +144,10 @@ class IssueChange:
     """The issue's from now on; None to leave it."""
     event: str = ""
     """Identifies the comment, which is written once; empty for none."""
+
+    @property
+    def signature(self) -> str:
+        return self.key.signature
 
     @property
     def reason(self) -> str:
@@ -166,42 +173,61 @@ class IssueChanges:
 def plan(night: Night, issues: Sequence[TrackedIssue], limit: int, repository: str = "") -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""
     failures = failures_of(night)
-    owners: dict[str, TrackedIssue] = {}
+    owners: dict[ClusterKey, TrackedIssue] = {}
+    issues = [replace(issue, marker=with_target(issue.marker, night, failures)) for issue in issues]
     changes: list[IssueChange] = []
     notes = []
     for issue in sorted(issues, key=lambda issue: issue.number):
-        signature = issue.marker.signature
-        owner = owners.setdefault(signature, issue)
+        owner = owners.setdefault(issue.marker.key, issue)
         if owner is not issue:
             if issue.is_open:
                 event = f"duplicate {owner.number}"
                 changes.append(_change(ActionKind.CLOSE, ActionCause.DUPLICATE, issue, (), event, original=owner.number))
         elif reason := _why_closed(night.toolchain, failures, issue):
             notes.append(f"#{issue.number} stays closed: {reason}")
-        elif change := _update(night, failures.get(signature, []), issue):
+        elif change := _update(night, failures.get(issue.marker.key, []), issue):
             changes.append(change)
-    for signature, members in sorted(failures.items(), key=lambda group: -len(group[1])):
-        if signature not in owners and any(case.counts for case in members):
+    for key, members in sorted(failures.items(), key=lambda group: -len(group[1])):
+        if key not in owners and any(case.counts for case in members):
             cases, failure = tuple(case.case for case in members), members[0].failure
             assert failure
             title = " ".join(f"{failure.failure_class}: {failure.headline}".split())[:_TITLE]
-            marker = Marker(signature, cases[:_CASES], night.toolchain)
-            changes.append(IssueChange(ActionKind.OPEN, ActionCause.NEW, signature, cases, None, title, marker=marker))
+            marker = Marker(key, cases[:_CASES], night.toolchain)
+            changes.append(IssueChange(ActionKind.OPEN, ActionCause.NEW, key, cases, None, title, marker=marker))
     changes.sort(key=lambda change: list(ActionKind).index(change.action))
     return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]), tuple(notes))
 
 
-def failures_of(night: Night) -> dict[str, list[CaseResult]]:
-    """Return the failing cases of a night by signature. Flaky cases say nothing."""
-    groups: dict[str, list[CaseResult]] = {}
+def stands_for(marker: Marker, failures: Iterable[ClusterKey]) -> ClusterKey | None:
+    """Return which of some failures an issue is about, or may be about as far as it says."""
+    known = marker.key
+    return next(
+        (key for key in failures if key == known or (not known.compiler and key.signature == known.signature)),
+        None,
+    )
+
+
+def with_target(marker: Marker, night: Night, failures: Iterable[ClusterKey]) -> Marker:
+    """Return a marker with compiler and backend. In one of an older version they are those of the cases that it names."""
+    if marker.key.compiler:
+        return marker
+    cases = [case for case in night.cases if case.case in marker.cases]
+    failing = [case.key_of(case.failure) for case in cases if case.failure]
+    own = replace(marker.key, compiler=cases[0].compiler, backend=cases[0].backend) if cases else marker.key
+    return replace(marker, key=stands_for(marker, failing if cases else failures) or own)
+
+
+def failures_of(night: Night) -> dict[ClusterKey, list[CaseResult]]:
+    """Return the failing cases of a night by their failure. Flaky cases say nothing."""
+    groups: dict[ClusterKey, list[CaseResult]] = {}
     for case in night.cases:
         if case.failure and case.status in FAILING and case.change is not CaseChangeKind.FLAKY:
-            groups.setdefault(case.failure.signature, []).append(case)
+            groups.setdefault(case.key_of(case.failure), []).append(case)
     return groups
 
 
 def _update(night: Night, members: Sequence[CaseResult], issue: TrackedIssue) -> IssueChange | None:
-    """Return what a night changes in the issue of a signature. members: the cases that fail with it."""
+    """Return what a night changes in the issue of a failure. members: the cases that fail with it."""
     revision, known, failing = night.toolchain, issue.marker.cases, tuple(case.case for case in members)
     if not issue.marker.reaches(revision):
         return None
@@ -226,13 +252,12 @@ def _update(night: Night, members: Sequence[CaseResult], issue: TrackedIssue) ->
 def _change(
     kind: ActionKind, cause: ActionCause, issue: TrackedIssue, cases: tuple[str, ...], event: str, **values: Any
 ) -> IssueChange:
-    signature = issue.marker.signature
-    return IssueChange(kind, cause, signature, cases, issue.number, issue.title, tracked=issue, event=event, **values)
+    return IssueChange(kind, cause, issue.marker.key, cases, issue.number, issue.title, tracked=issue, event=event, **values)
 
 
-def _why_closed(revision: Revision, failures: Mapping[str, object], issue: TrackedIssue) -> str | None:
+def _why_closed(revision: Revision, failures: Mapping[ClusterKey, object], issue: TrackedIssue) -> str | None:
     closed_on = (issue.closed_at or "")[:10]
-    if issue.is_open or not issue.marker.reaches(revision) or issue.marker.signature not in failures:
+    if issue.is_open or not issue.marker.reaches(revision) or issue.marker.key not in failures:
         return None
     if issue.state_reason in ("not_planned", "duplicate"):
         return f"it was closed as {issue.state_reason.replace('_', ' ')}"

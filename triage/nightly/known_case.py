@@ -16,7 +16,7 @@ from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Outcome, Status
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, status_in
-from triage.nightly.result import FailureCluster, cluster_id
+from triage.nightly.result import ClusterKey, FailureCluster
 from triage.nightly.store import NightStore
 from triage.nightly.trends import KnownFailure, known_failures
 from triage.recipes.values import parse_version
@@ -98,16 +98,16 @@ def known_case(text: str, store: NightStore, history: NightsHistory, results: Re
     rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
     if not rows and not records:
         raise BadInput(f"nothing is known of a case {name!r}; `triage run` or `triage nightly` tests it")
-    known, runs, found = known_failures(history, store.issues()), list[CaseRun](), dict[str, KnownFailure]()
+    known, runs, found = known_failures(history, store.issues()), list[CaseRun](), dict[ClusterKey, KnownFailure]()
     for row in rows:
         line = history.rows[row][0]
         for run in reversed(history.runs[row]):
             failure, first, last = history.kind_of(row, run.last), history.nights[run.first], history.nights[run.last]
-            cluster = cluster_id(failure.signature) if failure else None
+            key = line.key_of(failure) if failure else None
             ends = first.started, last.started, run.count, first.toolchain
-            runs.append(CaseRun(run.status, run.flaky, *ends, line.name, failure, cluster))
-            if failure and (own := known.get((line.compiler, failure.signature))):
-                found[failure.signature] = own
+            runs.append(CaseRun(run.status, run.flaky, *ends, line.name, failure, key.id if key else None))
+            if key in known:
+                found[key] = known[key]
     failing = next((run.toolchain.name for run in runs if run.failure), "")
     logs = (log_of(records, failing), *(stored_log(store, history, row) for row in rows))
     track = history.rows[rows[0]][0] if rows else None
@@ -119,7 +119,7 @@ def known_case(text: str, store: NightStore, history: NightsHistory, results: Re
         states=states_of(records, history, rows),
         flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
         failures=[each.cluster for each in found.values()],
-        tracked={each.cluster.id: each.tracker for each in found.values() if each.tracker},
+        tracked={each.cluster.key.id: each.tracker for each in found.values() if each.tracker},
         log=next(filter(None, logs), None),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from hashlib import blake2b
@@ -41,6 +41,25 @@ class CaseChangeKind(StrEnum):
     UNEXPECTED_PASS = "unexpected-pass"  # noqa: S105 - it passes although its recipe expects a failure
     FLAKY = "flaky"  # its state changes without a change of the compiler
     UNTESTABLE = "untestable"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class ClusterKey:
+    """What decides which failures are one. A failure of one backend is not known because another backend has its signature."""
+
+    compiler: str
+    backend: str
+    """Of the target."""
+    signature: str
+
+    @property
+    def id(self) -> str:
+        """The same in every night."""
+        return text_id("\0".join((self.compiler, self.backend, self.signature)))
+
+    def cluster(self, cases: list[str], failure: Failure | None = None) -> FailureCluster:
+        """Return a cluster of which nothing else is known."""
+        return FailureCluster(**asdict(self), id=self.id, cases=cases, failure=failure)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +118,15 @@ class CaseResult(ProbeResult):
     @property
     def cluster(self) -> str | None:
         """The id of the failure, the same in every night."""
-        return cluster_id(self.failure.signature) if self.failure else None
+        return self.key_of(self.failure).id if self.failure else None
+
+    @property
+    def backend(self) -> str:
+        return self.target.backend if self.target else ""
+
+    def key_of(self, failure: Failure) -> ClusterKey:
+        """Return the key of a failure that the case has on one of the toolchains."""
+        return ClusterKey(self.compiler, self.backend, failure.signature)
 
     @property
     def either_failure(self) -> Failure | None:
@@ -155,6 +182,9 @@ class FailureCluster:
     signature: str
     cases: list[str]
     id: str = ""
+    compiler: str = ""
+    backend: str = ""
+    """Of the target of its cases."""
     failure: Failure | None = None
     representative: str | None = None
     """The case that was investigated."""
@@ -181,6 +211,10 @@ class FailureCluster:
     issue: IssuePath | None = None
     """Path of the draft of an issue, relative to the folder of the report. It is rendered from this cluster, never read."""
     steps: list[StepResult] = field(default_factory=list)
+
+    @property
+    def key(self) -> ClusterKey:
+        return ClusterKey(self.compiler, self.backend, self.signature)
 
     @property
     def is_investigated(self) -> bool:
@@ -340,9 +374,21 @@ class Night:
         return [(cluster, step) for cluster in self.clusters for step in cluster.steps if step.status == "left"]
 
 
-def cluster_id(signature: str) -> str:
-    """Return the id of a failure, the same in every night."""
-    return blake2b(signature.encode("utf-8", "replace"), digest_size=6).hexdigest()
+def text_id(text: str) -> str:
+    """Return an id of a text. Older versions of triage used that of the signature for a cluster."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def with_keys(night: Night) -> Night:
+    """Return a night whose clusters name the compiler and the backend of their cases, which older versions did not write."""
+    cases, clusters = {case.case: case for case in night.cases}, []
+    for cluster in night.clusters:
+        case = cases.get(cluster.representative or next(iter(cluster.cases), ""))
+        if case and not cluster.compiler:
+            key = ClusterKey(case.compiler, case.backend, cluster.signature)
+            cluster = replace(cluster, **asdict(key), id=key.id + cluster.id[len(key.id) :])
+        clusters.append(cluster)
+    return replace(night, clusters=clusters)
 
 
 @cache
@@ -362,7 +408,7 @@ def parse_night(document: str | bytes, name: str) -> Night:
         BadInput: It is not a night, or another version of triage wrote it.
     """
     try:
-        return _adapter().validate_json(document)
+        return with_keys(_adapter().validate_json(document))
     except RecursionError as error:
         raise BadInput(f"{name} is not the JSON of a nightly: it is nested too deeply") from error
     except ValidationError as error:

@@ -26,11 +26,12 @@ from triage.nightly.result import (
     SCHEMA,
     CaseChangeKind,
     CaseResult,
+    ClusterKey,
     FailureCluster,
     Night,
     ProbeResult,
     TimeChange,
-    cluster_id,
+    text_id,
 )
 from triage.nightly.store import LARGEST_FILE
 from triage.recipes.expectations import expectation_for
@@ -213,7 +214,7 @@ class NightRun:
 def _file_name(text: str) -> str:
     """Return a text as the name of a file, which no other text has."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[-100:]
-    return name if name == text else f"{name}-{cluster_id(text)}"
+    return name if name == text else f"{name}-{text_id(text)}"
 
 
 def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
@@ -271,19 +272,14 @@ def probe_result(probe: Probe) -> ProbeResult:
 
 
 def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
-    """Return a cluster for each new failure signature, the most frequent first."""
-    groups: dict[str, list[CaseResult]] = {}
+    """Return a cluster for each new failure, the most frequent first."""
+    groups: dict[ClusterKey, list[CaseResult]] = {}
     for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
         if case.counts and case.failure:
-            groups.setdefault(case.failure.signature, []).append(case)
+            groups.setdefault(case.key_of(case.failure), []).append(case)
     return [
-        FailureCluster(
-            signature=signature,
-            cases=[case.case for case in members],
-            id=cluster_id(signature),
-            failure=members[0].failure,
-        )
-        for signature, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+        key.cluster([case.case for case in members], members[0].failure)
+        for key, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
     ]
 
 

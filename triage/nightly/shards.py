@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.nightly.result import FailureCluster, Night, cluster_id
+from triage.nightly.result import ClusterKey, FailureCluster, Night
 from triage.toolchains.home import disk_errors
 
 T = TypeVar("T")
@@ -122,20 +122,20 @@ def _in_order(nights: Sequence[Night], of: Callable[[Night], list[T]]) -> list[T
 
 
 def _clusters(nights: Sequence[Night]) -> list[FailureCluster]:
-    """Join clusters with one signature that came with the same revisions, as far as that is known.
+    """Join clusters of one failure that came with the same revisions, as far as that is known.
 
     What was found out comes from the first shard that found it out.
     """
-    joined: dict[str, list[FailureCluster]] = {}
+    joined: dict[ClusterKey, list[FailureCluster]] = {}
     for cluster in sorted(_in_order(nights, lambda night: night.clusters), key=lambda cluster: cluster.culprit is None):
-        own, alike = _range(cluster), joined.setdefault(cluster.signature, [])
+        own, alike = _range(cluster), joined.setdefault(cluster.key, [])
         at = next((at for at, known in enumerate(alike) if own in (None, _range(known))), len(alike))
         known = alike[at] if at < len(alike) else cluster
         cases = list(dict.fromkeys([*known.cases, *cluster.cases]))
         number = f".{at + 1}" if at else ""
-        alike[at : at + 1] = [replace(known, cases=cases, id=cluster_id(cluster.signature) + number)]
+        alike[at : at + 1] = [replace(known, cases=cases, id=cluster.key.id + number)]
     clusters = chain.from_iterable(joined.values())
-    return sorted(clusters, key=lambda cluster: (-len(cluster.cases), cluster.signature))
+    return sorted(clusters, key=lambda cluster: (-len(cluster.cases), cluster.key))
 
 
 def _range(cluster: FailureCluster) -> object:

@@ -10,7 +10,7 @@ import numpy as np
 
 from triage.model.outcome import Failure, Status
 from triage.nightly.history import Matrix, NightsHistory, StateRun, Track
-from triage.nightly.result import FailureCluster, cluster_id
+from triage.nightly.result import ClusterKey, FailureCluster, text_id
 
 _SHORTEST = 5  # nights between two steps, and least number of nights after one
 _PENALTY = 12.0  # times the logarithm of the number of nights, see docs/research.md
@@ -40,6 +40,10 @@ class FailureLife:
     runs: tuple[FailingRun, ...]
     page: str
     """Name of its page."""
+
+    @property
+    def key(self) -> ClusterKey:
+        return self.track.key_of(self.kind)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -102,14 +106,15 @@ def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
             if run.failed and run.signature:
                 key = history.rows[row][0], history.signatures[run.signature]
                 found.setdefault(key, []).append(FailingRun(row, run, before, after))
-    pages: dict[str, int] = {}
+    pages: dict[ClusterKey, int] = {}
     lives = []
     for (track, signature), failing in sorted(found.items()):
         newest = max(failing, key=lambda each: each.run.last)
         kind = history.kind_of(newest.row, newest.run.last)
         assert kind
-        number = pages[signature] = pages.get(signature, 0) + 1
-        page = cluster_id(signature) + (f"-{number}" if number > 1 else "")
+        shared = track.key_of(kind)
+        number = pages[shared] = pages.get(shared, 0) + 1
+        page = shared.id + (f"-{number}" if number > 1 else "")
         lives.append(FailureLife(track, signature, kind, tuple(failing), page))
     order = ["open", "known", "gone"]
     return tuple(
@@ -117,13 +122,15 @@ def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
     )
 
 
-def known_failures(history: NightsHistory, issues: Mapping[str, str]) -> dict[tuple[str, str], KnownFailure]:
-    """Return what nights found out about each failure, by compiler and signature. issues: by the id of their cluster."""
-    known: dict[tuple[str, str], KnownFailure] = {}
+def known_failures(history: NightsHistory, issues: Mapping[str, str]) -> dict[ClusterKey, KnownFailure]:
+    """Return what nights found out about each failure. issues: by the id of their cluster."""
+    known: dict[ClusterKey, KnownFailure] = {}
+    oldest: dict[str, ClusterKey] = {}  # an issue that an older version stored by the signature is that of its first failure
     for number, night in enumerate(history.nights):
         for cluster in night.clusters:
-            key = (night.compiler or "", cluster.signature)
-            before, tracker = known.get(key), issues.get(cluster_id(cluster.signature))
+            key, signature = cluster.key, cluster.signature
+            own_id = text_id(signature) if oldest.setdefault(signature, key) == key else key.id
+            before, tracker = known.get(key), issues.get(key.id, issues.get(own_id))
             if before is None:
                 known[key] = KnownFailure(cluster, number, tracker)
             elif cluster.steps or not before.cluster.steps:
@@ -131,8 +138,8 @@ def known_failures(history: NightsHistory, issues: Mapping[str, str]) -> dict[tu
                 known[key] = KnownFailure(replace(cluster, culprit=culprit, fix=fix), number, tracker)
         for case in night.cases:
             if case.failure and case.issue:
-                key = (case.compiler, case.failure.signature)
-                empty = KnownFailure(FailureCluster(signature=key[1], cases=[], id=cluster_id(key[1])), number)
+                key = case.key_of(case.failure)
+                empty = KnownFailure(key.cluster([]), number)
                 known[key] = replace(known.get(key, empty), tracker=case.issue)
     return known
 

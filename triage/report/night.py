@@ -161,8 +161,8 @@ def _groups(cases: Sequence[CaseResult]) -> list[list[CaseResult]]:
     """Return the cases with the same failure that came and went with the same revisions, the most frequent first."""
     groups: dict[tuple[str, ...], list[CaseResult]] = {}
     for case in cases:
-        signature = case.either_failure.signature if case.either_failure else ""
-        groups.setdefault((signature, *map(origin_text, case.bisections)), []).append(case)
+        key = case.key_of(case.either_failure).id if case.either_failure else ""
+        groups.setdefault((key, *map(origin_text, case.bisections)), []).append(case)
     return sorted(groups.values(), key=lambda group: -len(group))
 
 

@@ -52,7 +52,8 @@ def issue_body(change: IssueChange, night: Night) -> str | None:
     toolchain = revision_text(night.toolchain)
     match change.cause:
         case ActionCause.NEW:
-            draft = issue_markdown(next(each for each in night.clusters if each.signature == change.signature), night)
+            clusters = [*(each for each in night.clusters if each.key == change.key), change.key.cluster([*change.cases])]
+            draft = issue_markdown(clusters[0], night)
             return (
                 f"{draft}\n<sub>triage updates this issue after each nightly run. Closed as not planned, it stays closed.</sub>"
             )

@@ -23,7 +23,6 @@ from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, Track, status_in
 from triage.nightly.known_case import log_of, states_of, stored_log
-from triage.nightly.result import FailureCluster, cluster_id
 from triage.nightly.store import NightStore
 from triage.nightly.trends import (
     FailingRun,
@@ -127,7 +126,7 @@ class Site:
             "title": "triage",
             "history": history,
             "night": lambda number: history.nights[number],
-            "known": lambda life: known.get((life.track.compiler, life.signature)),
+            "known": lambda life: known.get(life.key),
             "last": history.nights[-1],
             "age": self._age,
             "case_name": lambda row: history.names[row],
@@ -158,15 +157,15 @@ class Site:
         page("grid.html", "grid.html.j2")
         page("case.html", "case.html.j2", metrics=METRICS)
         page("trends.html", "trends.html.j2", rows=self._trends(), metrics=METRICS)
-        pages = {cluster_id(life.signature): life.page for life in reversed(self.lives)}
+        pages = {life.key.id: life.page for life in reversed(self.lives)}
         for life in self.lives:
-            facts = known.get((life.track.compiler, life.signature))
+            facts = known.get(life.key)
             content = fragment(self._failure_blocks(life, facts, pages))
             page(f"failures/{life.page}.html", "failure.html.j2", life=life, content=content)
 
     def _failure_blocks(self, life: FailureLife, known: KnownFailure | None, pages: Mapping[str, str]) -> list[Block]:
         history, compiler, nights = self.history, life.track.compiler, self.history.nights
-        cluster = known.cluster if known else FailureCluster(signature=life.signature, cases=[], failure=life.kind)
+        cluster = known.cluster if known else life.key.cluster([], life.kind)
 
         def day(number: int) -> str:
             return nights[number].started[:10]

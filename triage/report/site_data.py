@@ -13,7 +13,6 @@ import numpy as np
 
 from triage.model.outcome import FAILING, PASSING, Failure, Status
 from triage.nightly.history import STATUS, NightsHistory, StateRun
-from triage.nightly.result import cluster_id
 from triage.nightly.trends import MetricStep
 from triage.report.printable import visible
 
@@ -85,12 +84,14 @@ def grid(history: NightsHistory, pages: Mapping[tuple[int, int], str]) -> dict[s
     """
     tracks = {track: number for number, track in enumerate(history.tracks)}
     classes = {kind.signature: kind.failure_class for kind in history.kinds if kind}
+    usual = {signature: page for (_, signature), page in reversed([*pages.items()])}
+    signatures = enumerate(history.signatures)
     cases = zip(history.names, history.rows, strict=True)
     return {
-        "signatures": [[visible(name), visible(classes.get(name, "")), cluster_id(name)] for name in history.signatures],
+        "signatures": [[visible(name), visible(classes.get(name, "")), usual.get(at, "")] for at, name in signatures],
         "cases": [[visible(name), tracks[track], int(row in history.flaky)] for row, (name, (track, _)) in enumerate(cases)],
         "runs": [[value for run in runs for value in _run(run)] for runs in history.runs],
-        "pages": [[*key, page] for key, page in pages.items() if page != cluster_id(history.signatures[key[1]])],
+        "pages": [[*key, page] for key, page in pages.items() if page != usual[key[1]]],
     }
 
 

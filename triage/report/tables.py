@@ -126,7 +126,7 @@ def known_case_document(result: KnownCase) -> Document:
         states = [[state.toolchain, *_state(state.status, state.failure)] for state in result.states]
         blocks += [Heading("Toolchains"), Table(("", "", ""), states)]
     for cluster, signature in {run.cluster: run.failure.signature for run in result.runs if run.failure}.items():
-        known = next((one for one in result.failures if one.signature == signature), None)
+        known = next((one for one in result.failures if one.key.id == cluster), None)
         rows: list[tuple[str, Inline]] = [("page", f"failures/{cluster}.html")]
         if known:
             rows += known_facts(known, result.facts.get("compiler"))
