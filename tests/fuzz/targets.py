@@ -31,6 +31,7 @@ from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
+from triage.mlir.result_operator import operator_in
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut
@@ -214,12 +215,21 @@ def _answers() -> list[bytes]:
     ]
 
 
+def program(data: bytes, folder: Path) -> None:
+    """The operation that computes a result is a short word, whatever the program is."""
+    operator = operator_in(_file(data, folder, "p.mlir"), str(hash(data)), None, 0)
+    assert len(operator) <= 100
+    assert operator == operator.strip()
+    assert "\n" not in operator
+
+
 TARGETS: Mapping[str, Target] = {
     "recipes": Target(lambda: _files("recipes/*.yaml"), recipe),
     "projects": Target(lambda: _files("triage/projects/*.yaml"), project),
     "rules": Target(lambda: [*_files("triage/classify/rules/*.yaml"), *_files("recipes/models/*.rules")], rules),
     "logs": Target(_logs, log),
     "mlir": Target(_modules, mlir),
+    "programs": Target(lambda: _files("recipes/models/*.mlir"), program),
     "onnx": Target(_models, onnx_model),
     "evidence": Target(_records, evidence),
     "journals": Target(_journals, journal),

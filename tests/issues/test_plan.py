@@ -145,6 +145,18 @@ def test_a_marker_of_an_older_version_finds_the_failure_of_its_cases() -> None:
     assert planned(night(rocm), old) == [("comment", "more", 1)], "nothing shows that it is about another backend"
 
 
+def test_an_issue_of_an_older_version_finds_its_wrong_result() -> None:
+    """Older versions knew neither the operation nor whether it is a number."""
+    marker = Marker(ClusterKey("", "", "wrong-result:0"), ("a",), OLD)
+    old = TrackedIssue(1, "", marker.text(), marker)
+    det, where = failure("wrong-result:0 nan onnx.Det", "a"), failure("wrong-result:0 onnx.Where", "b")
+    assert planned(night(where, det), old) == [("open", "new", None)], "of the other program"
+    [change] = plan(night(failure("wrong-result:0 nan onnx.Det", "a", "c")), [old], 10).changes
+    assert (change.issue, change.signature) == (1, "wrong-result:0 nan onnx.Det")
+    assert planned(night(failure("wrong-result:01 onnx.Det", "a")), old) == [("open", "new", None)]
+    assert planned(night(failure("other:0 onnx.Det", "a")), issue(1, "other:0", "a")) == [("open", "new", None)]
+
+
 @pytest.mark.parametrize("text", ["-->", "<!-- triage {} -->", "}} --> }", "\u2028\x00\n`@someone`", "\\u003e"])
 def test_a_marker_survives_hostile_text(text: str) -> None:
     marker = Marker(ClusterKey(text, text, text), (text, "b"), Revision(text, None, text))

@@ -142,6 +142,27 @@ def judge_run(
     return Failed(replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky)
 
 
+def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
+    """Add to the signature of a wrong result whether it is a number, and the operation that computes this result.
+
+    Both are the same on each release that has the defect; elements and values need not be.
+    """
+    if not isinstance(outcome, Failed) or outcome.failure.failure_class != "wrong-result":
+        return outcome
+    wrong, output = outcome.failure, int(outcome.failure.details.get("output", 0))
+    sort, name = _sort_of_result(wrong)[0], operator(output)
+    signature = " ".join(filter(None, (wrong.signature, sort if sort in _NOT_NUMBERS else "", name)))
+    if name:
+        headline = wrong.headline.replace(f"result {output}", f"result {output} ({name})", 1)
+        wrong = replace(wrong, headline=headline, details={**wrong.details, "op": name})
+    return replace(outcome, failure=replace(wrong, signature=signature))
+
+
+def is_recorded_as(signature: str, recorded: str) -> bool:
+    """Return whether a signature is a recorded one. That of a wrong result was shorter in older versions."""
+    return signature == recorded or (signature.startswith("wrong-result:") and signature.startswith(f"{recorded} "))
+
+
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")
 
 
@@ -214,6 +235,7 @@ def same_signature(reference: Failure) -> Match:
     return lambda failure: failure.signature == reference.signature
 
 
+_NOT_NUMBERS = ("nan", "inf")
 _CLEAR = 0.01  # a relative error that no rounding explains
 
 
@@ -236,7 +258,7 @@ def _sort_of_result(failure: Failure) -> tuple[str, float]:
     details = failure.details
     if "kind" in details:
         return str(details["kind"]), 0.0
-    if sort := next((sort for sort in ("nan", "inf") if details.get(sort)), None):
+    if sort := next((sort for sort in _NOT_NUMBERS if details.get(sort)), None):
         return sort, 0.0
     relative, absolute = (float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs"))
     return "numbers", relative or absolute

@@ -25,9 +25,10 @@ from triage.execution.cache import Record, ResultCache
 from triage.execution.containment import settings
 from triage.execution.crash_stack import with_named_stack
 from triage.execution.files import Prepared, Scratch
-from triage.execution.judge import DISPATCHES, judge, judge_run, judge_thresholds, needs_pass, rules_of
+from triage.execution.judge import DISPATCHES, judge, judge_run, judge_thresholds, needs_pass, rules_of, with_operator
 from triage.execution.process import StopSignal, memory, run
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
+from triage.mlir.result_operator import operator_in
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import OF_MACHINE, Compiled, Failed, Measured, Outcome, Probe, Untestable
@@ -156,6 +157,8 @@ class Task:
             outcome = judge_run(ran.execution, rules, self.run.runner, ran.metrics, flaky=ran.disagreements > 0)
             if isinstance(outcome, Compiled):
                 outcome = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
+            program, digest, function = self.prepared.path, self.prepared.digest, self.run.spec.function
+            outcome = with_operator(outcome, lambda result: operator_in(program, digest, function, result))
             metrics, foreign = {**metrics, **ran.metrics}, foreign or bool(ran.origin)
         measured = Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics)
         revision, version = self.toolchain.revision, self.toolchain.version

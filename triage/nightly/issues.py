@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from triage.execution.judge import is_recorded_as
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night
@@ -202,7 +203,7 @@ def stands_for(marker: Marker, failures: Iterable[ClusterKey]) -> ClusterKey | N
     """Return which of some failures an issue is about, or may be about as far as it says."""
     known = marker.key
     return next(
-        (key for key in failures if key == known or (not known.compiler and key.signature == known.signature)),
+        (key for key in failures if key == known or (not known.compiler and is_recorded_as(key.signature, known.signature))),
         None,
     )
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
+from triage.execution.judge import is_recorded_as
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
@@ -198,7 +199,7 @@ def _replayed(signature: str, probe: Probe) -> ReplayedVersion:
     if isinstance(outcome, Untestable):
         state = ReplayState.UNTESTABLE
     elif outcome.failure:
-        state = ReplayState.REPRODUCES if outcome.failure.signature == signature else ReplayState.CHANGED
+        state = ReplayState.REPRODUCES if is_recorded_as(outcome.failure.signature, signature) else ReplayState.CHANGED
     measured = probe.measured
     return ReplayedVersion(
         probe.revision, state, outcome.failure, outcome.reason, measured.seconds, probe.cached, outcome.cause
