@@ -22,6 +22,7 @@ from triage.nightly.result import (
 )
 from triage.nightly.steps import STEPS, ClusterInWork, InvestigationSetting, commit_of, do_step
 from triage.reduce.program import settings_of
+from triage.reduce.reproducer import original_draft
 from triage.toolchains.home import save_file
 
 _SLOWER = 5.0  # seconds that make a difference when a case is chosen
@@ -107,6 +108,8 @@ class Investigation:
         record = replace(cluster, representative=case.name)
         if not fresh and path.is_file():
             record = _continued(record, path, self.setting.out)
+        if record.draft is None and "reduce" in self.steps:
+            record = replace(record, draft=original_draft(runner, case, run.toolchain))
         work = ClusterInWork(record, tuple(members), representative, case, path, is_new, all=self.clusters)
         self.clusters.append(work)
         if work.record.different:

@@ -255,7 +255,9 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     reproducer = reproducer_of(setting.run.runner, result, setting.run.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
     unneeded = [flag.text for flag in cluster.case.flags if flag not in result.small.flags]
-    draft = replace(draft_of(reproducer), unneeded=unneeded)
+    assert result.readable  # it was reduced
+    shown = reproducer_of(setting.run.runner, replace(result, probes=(result.readable,)), setting.run.toolchain)
+    draft = replace(draft_of(shown), unneeded=unneeded)
     path = f"reproducers/{folder.name}"
     replays = {probe.revision.name: _state(probe.outcome, reproducer.failure) for probe in reproducer.reduction.probes}
     cluster.record = replace(cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays)

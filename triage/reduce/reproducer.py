@@ -28,6 +28,7 @@ LOCAL = "local build"
 """The name of a compiler that only this machine has."""
 
 _LONGEST_PROGRAM = 40_000  # characters that an issue shows; GitHub accepts issues of 65536
+_BINARY = "\ufffd"  # in what was read of bytes that are no text
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _LONGEST = 90  # characters of a slug; the recipe's name gets ten more
@@ -138,8 +139,17 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
     )
 
 
+def original_draft(runner: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:
+    """Return what an issue shows of a case that is not reduced; None if it fails before its program is compiled."""
+    toolchain = runner.registry.obtain(bad)
+    probe = runner.known_on(case, toolchain)
+    if probe is None or not isinstance(probe.outcome, Failed) or runner.last_execution(case, toolchain) is None:
+        return None
+    return draft_of(reproducer_of(runner, Reduction(case, probes=(probe,)), bad))
+
+
 def draft_of(reproducer: Reproducer) -> IssueDraft:
-    """Return what an issue shows of the reduced program."""
+    """Return what an issue shows of a reproducer."""
     script, headline = family_of(reproducer.case).script, reproducer.failure.headline
     call = script.call(reproducer.compile)
     files = {reproducer.compile.source: reproducer.reduction.program or "", **script.files(reproducer.compile)}
@@ -147,10 +157,11 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     lines = [line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in printed]
     more = len(lines) - _OUTPUT_LINES
     return IssueDraft(
-        files={name: text if len(text) <= _LONGEST_PROGRAM else None for name, text in files.items()},
+        files={name: text if len(text) <= _LONGEST_PROGRAM and _BINARY not in text else None for name, text in files.items()},
         command=f"pip install {call.install}\n{call.line}" if call.install else call.line,
         error=next((line for line in printed if headline in line), headline)[:_OUTPUT_WIDTH],
         output="\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]),
+        headline=headline,
     )
 
 

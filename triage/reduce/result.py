@@ -43,7 +43,7 @@ class VersionResult:
 class Reduction:
     """A smaller program that fails as the original does, or the reason why there is none."""
 
-    JSON_KEYS: ClassVar = {"small": None, "probes": None, "cause": None}
+    JSON_KEYS: ClassVar = {"small": None, "probes": None, "cause": None, "readable": None}
     JSON_PROPERTIES: ClassVar = ("status", "recipe", "case", "compiler", "signature", "evidence", "tried")
 
     small: Case
@@ -60,6 +60,8 @@ class Reduction:
     """The revision that compiles the smaller program, if one was named."""
     program: str | None = None
     """What the compiler reads."""
+    readable: Probe | None = None
+    """The same in the most readable form that fails in the same way on `bad`. Other revisions may not read it."""
     operations: SizeChange = SizeChange()
     unit: str = "operation"
     """What `operations` counts: operation, node, statement or line."""
@@ -181,13 +183,15 @@ class ReductionFolder:
 
 @dataclass(frozen=True)
 class IssueDraft:
-    """What the draft of an issue shows of the reduced program. Reports render it, and read no file to do so."""
+    """What the draft of an issue shows of a program, the reduced one if there is one. Reports render it, and read no file."""
 
     files: dict[str, str | None]
-    """The program, and the files that the command needs, by name; null for one that is too long to paste."""
+    """The program, and the files that the command needs, by name; null for one that is too long to paste, or binary."""
     command: str
     error: str = ""
     """The line of the output that names the failure."""
     output: str = ""
+    headline: str = ""
+    """Of this program's failure: a reduced one may have other numbers than the original."""
     unneeded: list[str] = field(default_factory=list)
     """Flags of the case that the failure does not need."""

@@ -239,6 +239,7 @@ def _finished(
         bad=oracle.bad.revision,
         good=good.revision if good and not start.changed else None,  # that compiles it
         program=content.decode("utf-8", "replace"),
+        readable=next(probe for probe in forms[0][2] if probe.revision.name == request.bad.revision.name),
         operations=SizeChange(was.size, now.size),
         unit=now.unit,
         lines=SizeChange(*(text.rstrip(b"\n").count(b"\n") + 1 for text in (was.content, content))),

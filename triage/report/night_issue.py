@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -32,6 +31,7 @@ LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 TITLE = 200  # characters; GitHub takes 256
 _CASES = 100  # that a draft names
 _NAMES = 20  # that a comment names
+_UNFOLDED = 100  # lines of a program
 _REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 
 
@@ -84,23 +84,34 @@ def issue_draft(cluster: FailureCluster, night: Night) -> Document:
 
 
 def cluster_blocks(cluster: FailureCluster, facts: Sequence[tuple[str, Inline]]) -> list[Block]:
-    """Return facts, the error, the reduced program, its command, the whole output and the results of other versions."""
-    size = [Heading(f"Smallest input{f', {cluster.size}' if cluster.size else ''}")]
-    headline = headline_text(cluster.failure, 400) if cluster.failure else cluster.signature
-    draft = cluster.draft
+    """Return facts, the error, the program, its command, the whole output and the results of other versions.
+
+    The error is the original's. Where the program is smaller and fails with other numbers, its own error stands above it.
+    """
+    headline, draft = headline_text(cluster.failure, 400) if cluster.failure else cluster.signature, cluster.draft
     blocks: list[Block] = [Facts(facts)] if facts else []
-    blocks += draft_blocks(replace(draft, error=draft.error or headline), size) if draft else [Code(headline)]
+    if draft is None:
+        return [*blocks, Code(headline)]
+    is_same = cluster.failure is None or draft.headline in ("", cluster.failure.headline)
+    blocks += [Code(draft.error if is_same and draft.error else headline)]
+    blocks.append(Heading(f"Smallest input, {cluster.size}" if cluster.size else "Input"))
+    blocks += [] if is_same else [Paragraph("This smaller program fails with:"), Code(draft.error)]
+    blocks += draft_blocks(draft)
     if cluster.replays:
         blocks.append(Details("The program on other versions", [Table(("versions", "result"), _versions(cluster))]))
     return blocks
 
 
-def draft_blocks(draft: IssueDraft, title: Sequence[Heading]) -> list[Block]:
-    """Return the error; below a title the reduced program and the command that shows the failure; folded the whole output."""
-    blocks: list[Block] = [Code(draft.error), *title]
+def draft_blocks(draft: IssueDraft) -> list[Block]:
+    """Return the program, folded if it is long, and the command that shows the failure; folded the whole output."""
+    blocks: list[Block] = []
     for name, text in draft.files.items():
-        blocks.append(Paragraph([Span(name, "code"), "" if text is not None else " is too long to paste here."]))
-        blocks += [Code(text, LANGUAGES.get(Path(name).suffix, ""))] if text is not None else []
+        if text is None:
+            blocks.append(Paragraph([Span(name, "code"), " is not pasted here: it is too long, or binary."]))
+            continue
+        code, lines = Code(text, LANGUAGES.get(Path(name).suffix, "")), text.count("\n")
+        is_long = lines > _UNFOLDED
+        blocks += [Details(f"{name}, {lines} lines", [code])] if is_long else [Paragraph(Span(name, "code")), code]
     blocks.append(Code(draft.command, "sh"))
     if draft.output.strip() not in ("", draft.error.strip()):
         blocks.append(Details("Full output", [Code(draft.output)]))

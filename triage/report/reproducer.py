@@ -106,7 +106,8 @@ def reproducer_document(reproducer: Reproducer) -> Document:
         ("signature", Span(failure.signature, "code")),
     ]
     steps = [Heading(form.steps, 3)] if form.steps else []
-    blocks = [Heading(form.happened, 3), *_summary(reproducer), *draft_blocks(draft_of(reproducer), steps)]
+    draft = draft_of(reproducer)
+    blocks = [Heading(form.happened, 3), *_summary(reproducer), Code(draft.error), *steps, *draft_blocks(draft)]
     blocks += [Heading(form.component[0], 3), Paragraph(form.component[1])] if form.component else []
     blocks += [Heading(form.version, 3), Facts(facts)]
     blocks += [Heading(form.context, 3)] if form.context else []

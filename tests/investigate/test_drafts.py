@@ -1,0 +1,96 @@
+"""What the draft of an issue shows: one number, and always a program and the command that shows the failure."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, Triage
+from tests.nights.documents import FAILURES, case_result, night
+from tests.programs import write_program
+from triage.nightly.result import StepResult
+from triage.reduce.result import IssueDraft
+from triage.report.night_issue import issue_markdown
+
+LINES = "".join(f"keep {number}\n" for number in range(12))
+BAD = """#!/bin/sh
+grep -q keep "$1" || exit 0
+echo "$1:1:1: error: the program needs $(wc -c < "$1") bytes" >&2
+exit 1
+"""
+
+
+@pytest.fixture
+def words(tmp_path: Path, shared_home: Path) -> list[object]:
+    """A night in which a program fails; the message has the size of the program."""
+    write_program(tmp_path / "good" / "compile", "#!/bin/sh\nexit 0\n")
+    write_program(tmp_path / "bad" / "compile", BAD)
+    (tmp_path / "program.txt").write_text(LINES)
+    recipe = tmp_path / "sized.yaml"
+    recipe.write_text('name: sized\ncompiler: command\ninput: program.txt\ncommand: ["{toolchain}/compile", "{input}"]\n')
+    toolchains = ["-t", f"path:{tmp_path / 'bad'}", "-b", f"path:{tmp_path / 'good'}"]
+    return ["nightly", recipe, *toolchains, "--investigate", "--out", tmp_path / "out"]
+
+
+def draft_of(triage: Triage, tmp_path: Path, *words: object) -> tuple[dict[str, Any], str]:
+    """Return the only cluster of a night, and its draft."""
+    done = triage(*words)
+    assert done.returncode == 1, done.stderr
+    [cluster] = json.loads((tmp_path / "out" / "nightly.json").read_text())["clusters"]
+    return cluster, (tmp_path / "out" / cluster["issue"]).read_text()
+
+
+def test_a_draft_has_a_program_and_a_command_though_nothing_was_reduced(
+    triage: Triage, tmp_path: Path, words: list[object]
+) -> None:
+    cluster, draft = draft_of(triage, tmp_path, *words, "--budget", "0.001s")
+    assert {step["step"]: step["status"] for step in cluster["steps"]}["reduce"] == "left"
+    assert cluster["draft"]["files"] == {"input.txt": LINES}
+    for text in (LINES, "/compile' input.txt", f"needs {len(LINES)} bytes"):
+        assert text in draft
+
+
+def test_a_draft_has_the_number_of_the_original_and_names_that_of_the_reduced_program(
+    triage: Triage, tmp_path: Path, words: list[object]
+) -> None:
+    cluster, draft = draft_of(triage, tmp_path, *words)
+    [small] = cluster["draft"]["files"].values()
+    assert len(small) < len(LINES)
+    title, *sections = re.split(r"^## ", draft, flags=re.MULTILINE)
+    assert f"needs {len(LINES)} bytes" in title
+    assert f"needs {len(small)} bytes" not in title
+    assert [f"needs {len(small)} bytes" in section for section in sections] == [True]
+    assert f"needs {len(LINES)} bytes" not in sections[0]
+
+
+def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> None:
+    [cluster] = night(1, {}, cases=[case_result("a", "F")]).clusters
+    files = {"weights.bin": None, "short.mlir": "module {}\n", "long.mlir": "module {}\n" * 200}
+    draft = IssueDraft(files, "compile short.mlir", headline=FAILURES["F"].headline)
+    whole = replace(cluster, draft=draft, steps=[StepResult("reduce", "left")])
+    text = issue_markdown(whole, night(1, {}, cases=[case_result("a", "F")]))
+    assert "`weights.bin`" in text
+    assert "<summary>long.mlir, 200 lines</summary>" in text
+    assert text.index("short.mlir") < text.index("<details>")
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_a_draft_shows_the_readable_form_and_a_folder_the_one_that_more_releases_read(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    """Releases before 3.4.0 print another syntax of attention, which newer ones do not read."""
+    recipe = ROOT / "recipes" / "llama-attention-aggressive-fusion.yaml"
+    done = triage("nightly", recipe, "-t", "3.3.0", "-b", "3.2.0", "--reduce", "--out", tmp_path)
+    assert done.returncode == 1, done.stderr
+    [cluster] = json.loads((tmp_path / "nightly.json").read_text())["clusters"]
+    program = cluster["draft"]["files"]["input.mlir"]
+    assert "func.func @attention(" in program
+    line, column = re.findall(r"input\.mlir:(\d+):(\d+): error", cluster["draft"]["error"])[0]
+    assert program.splitlines()[int(line) - 1][int(column) - 1 :].startswith("iree_linalg_ext.attention")
+    assert (tmp_path / cluster["reproducer"] / "input.mlir").is_file()
