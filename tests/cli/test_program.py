@@ -36,6 +36,21 @@ def case_of(triage: Triage, *words: object, **options: object) -> str:
     return str(result["case"])
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("mödel 日本 (1).mlir", "model-1"), ("日本.mlir", "program"), ("Ångström_№2.mlir", "angstrom-no2"), ("a--b.mlir", "a-b")],
+)
+def test_a_recipe_is_named_after_its_file_in_any_script(
+    triage: Triage, home: Path, tmp_path: Path, built: str, file: str, name: str
+) -> None:
+    (tmp_path / file).write_text("// breaks-3\n")
+    assert case_of(triage, tmp_path / file, "-t", built) == name
+    written = tmp_path / "made.yaml"
+    done = triage("recipe", "new", written, "--input", tmp_path / file, "--backend", "llvm-cpu")
+    assert done.returncode == 0, done.stderr
+    assert triage("recipe", "validate", written).returncode == 0
+
+
 def test_a_program_is_compiled_without_a_recipe(triage: Triage, home: Path, program: Path, built: str) -> None:
     assert case_of(triage, program, "-t", built) == "model"
     assert case_of(triage, program, "-t", built, "--backend", "rocm", "--chip", "gfx942") == "model"

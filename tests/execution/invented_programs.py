@@ -13,7 +13,7 @@ from triage.execution.timing import Sample
 from triage.model.case import RunSpec
 from triage.model.progress import Progress
 
-RUNNER: Any = SimpleNamespace(progress=Progress())
+RUNNER: Any = SimpleNamespace(progress=Progress(), registry=SimpleNamespace(revision=lambda ref: ref.revision))
 MAIN = RunSpec(function="main")
 
 

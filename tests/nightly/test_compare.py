@@ -94,6 +94,14 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     return replace(investigation.added_to(run.night()), investigation=None)
 
 
+def test_a_case_that_fails_as_before_is_named_on_the_screen() -> None:
+    letters = {"fails-too": "FF", "fine": "PP", **{f"many-{number}": "FF" for number in range(9)}}
+    text = rendered("text", night_of({name: letters[name] for name in ("fails-too", "fine")}, old=0, new=1), night_screen)
+    assert "fails-too" in text
+    assert "fine" not in text
+    assert len(rendered("text", night_of(letters, old=0, new=1), night_screen).splitlines()) <= 40
+
+
 @pytest.fixture(scope="module")
 def night() -> Night:
     return night_of(HISTORIES, old=1, new=4)

@@ -64,6 +64,13 @@ def test_everything_known_of_a_case_is_shown(imported: None, triage: Triage) -> 
     assert triage("show", "e").returncode == 2  # several
 
 
+def test_a_run_of_nights_names_its_first_and_last_toolchain(imported: None, triage: Triage) -> None:
+    failing, passing = json.loads(triage("show", "breaks", "--format", "json").stdout)["runs"]
+    ends = [(run["toolchain"]["name"], run["last_toolchain"]["name"]) for run in (failing, passing)]
+    assert ends == [("nightly:2026-01-03", "nightly:2026-01-05"), ("nightly:2026-01-01", "nightly:2026-01-02")]
+    assert "nightly:2026-01-03 to nightly:2026-01-05" in triage("show", "breaks").stdout
+
+
 def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, triage: Triage) -> None:
     record = night(1, {}, cases=[case_result("wrong", "F", failure=replace(FAILURES["F"], stage=Stage.COMPARE))])
     open_nights().add(record)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.fake_releases import compiler
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.cli.app import app
 from triage.compilers.base import Environment
@@ -59,6 +60,21 @@ def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
     put(loopback, "1.1.0", tmp_path)
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: ())
     assert ToolchainRegistry(tmp_path / "home", Families()).resolve("installed", "iree").revision.name == "1.1.0"
+
+
+def test_a_release_has_one_date_whether_it_was_obtained_or_not(loopback: LoopbackIndex, tmp_path: Path) -> None:
+    """The compiler reports the day of its commit. An index has the day of upload, or none."""
+    make_wheel(loopback.folder, "1.2.0", payload=compiler(2, "1.2.0rc20250320"))
+    make_wheel(loopback.folder, "1.3.0", payload=compiler(3, "1.3.0"))
+    loopback.publish_dated(NAME, {"1.2.0": "2025-03-27", "1.3.0": "2025-04-27"})
+    registry = ToolchainRegistry(tmp_path / "home", Families())
+    obtained = {}
+    for ref in registry.releases("iree")[-2:]:
+        obtained[ref.revision.name] = registry.obtain(ref).revision.date
+        again = next(one for one in registry.installed_releases("iree") if one.revision.name == ref.revision.name)
+        for other in (ref.revision, again.revision, registry.revision(ref)):
+            assert other.date in (None, obtained[ref.revision.name])
+    assert obtained == {"1.2.0": "2025-03-20", "1.3.0": "2025-04-27"}
 
 
 @pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest"])

@@ -22,6 +22,7 @@ from triage.execution.recipe_trial import TrialResult, try_recipe
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
 from triage.recipes.loader import check_recipe
+from triage.recipes.values import name_from
 from triage.toolchains.home import disk_errors, home_path, save_file
 
 RECIPES = (".yaml", ".yml")
@@ -130,7 +131,7 @@ def recipe_for(
     programs = (Path(word).stem for word in command[1:] if Path(word).suffix and not word.startswith("-"))
     stem = next(programs, command[0]) if command else Path(file).stem
     key = hashlib.sha256("\0".join([os.path.abspath(file), str(kernel), str(backend), *command]).encode()).hexdigest()[:12]  # noqa: PTH100
-    name = re.sub(r"[^a-z0-9]+", "-", Path(stem).name.lower()).strip("-") or "stdin"
+    name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
     path = save or home_path() / "programs" / key / f"{name}.yaml"
     wanted = NewRecipe(path, None, backend, chip, kernel)
     is_text = file == "-" or Path(file).suffix in TEXTS

@@ -32,14 +32,17 @@ from triage.cli.program import from_text as read_text
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, suite_reader
+from triage.execution.engine import Engine
 from triage.execution.judge import status_of
 from triage.execution.recipe_trial import TrialResult
 from triage.execution.task import ProbeJob
+from triage.model.case import Expectation
 from triage.model.errors import BadFiles, BadInput
 from triage.model.outcome import Compiled, Failed, Probe, Status, Untestable
-from triage.recipes.expectations import ExpectationUpdate, LeftCase, ObservedCase, updated_expectations
+from triage.recipes.expectations import ExpectationUpdate, LeftCase, ObservedCase, matches, updated_expectations
 from triage.recipes.family import RecipeStart
 from triage.recipes.recipe import recipe_schema
+from triage.recipes.values import parse_version
 from triage.report.document import Code, Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
@@ -250,8 +253,8 @@ def update(
 
     Cached results are used; what is not known is compiled and run. Comments, order and layout of the files stay. In a suite
     config a test that passes leaves its list, and one that fails at another stage moves to the other list. In a recipe or
-    its file of known failures an entry ends at this version. Flaky and untestable cases are named and stay as they are;
-    a known failure that was not seen is tried once more.
+    its file of known failures an entry ends at this version, and a new one begins with the oldest release that is known to
+    fail so. Flaky and untestable cases are named and stay as they are; a known failure that was not seen is tried once more.
 
     - `triage expect update recipes/ -t 3.13.0 --dry-run`
 
@@ -264,7 +267,9 @@ def update(
         # A known failure that was not seen may come back: it is compiled and run once more.
         passes = [ProbeJob(probe.case, ref, fresh=True) for probe in probes if status_of(probe) is Status.XPASS]
         again = runner.probe_all(passes, "unexpected passes")
+        revision = runner.registry.revision(ref)
         unsure = {probe.case.name for probe in again if not isinstance(probe.outcome, Compiled)}
+        since = {probe.case.name: _first_known(runner, probe) for probe in probes if isinstance(probe.outcome, Failed)}
     left: list[LeftCase] = []
     observed: dict[Path, list[ObservedCase]] = {}
     for probe in probes:
@@ -272,7 +277,7 @@ def update(
         if reason := "flaky: it passes and fails" if probe.case.name in unsure else _doubt(probe):
             left.append(LeftCase(probe.case.name, reason))
         else:
-            seen.append(ObservedCase(probe.case, probe.version, probe.outcome.failure))
+            seen.append(ObservedCase(probe.case, probe.version, probe.outcome.failure, since.get(probe.case.name)))
     files = []
     for source, seen in observed.items():
         if suite_config:
@@ -283,8 +288,23 @@ def update(
         if file.new != file.old:
             save_file(file.path, file.new, f"write {file.path}")
     left += [one for file in files for one in file.left]
-    write_report(output, ExpectationUpdate(ref.revision, files, left, written=not dry_run), update_document)
+    write_report(output, ExpectationUpdate(revision, files, left, written=not dry_run), update_document)
     return Exit.OK
+
+
+def _first_known(runner: Engine, probe: Probe) -> str | None:
+    """Return the oldest version that is known to fail as a probe does, with none between that is known not to."""
+    version, failure, oldest = parse_version(probe.version), probe.outcome.failure, probe.version
+    assert failure
+    same = Expectation(failure.failure_class, stage=failure.stage)
+    for ref in reversed(runner.registry.installed_releases(probe.case.compiler)):
+        release = parse_version(ref.revision.name)
+        known = runner.recall(ProbeJob(probe.case, ref)) if version and release and release < version else None
+        if known and isinstance(known.outcome, Failed) and not known.outcome.flaky and matches(same, known.outcome.failure):
+            oldest = known.version
+        elif known and not isinstance(known.outcome, Untestable):
+            break
+    return oldest
 
 
 def _doubt(probe: Probe) -> str | None:

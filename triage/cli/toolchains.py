@@ -51,7 +51,9 @@ def list_(
             except EnvironmentFailure as error:  # the other families may be on another index, or known already
                 print_stderr(f"triage: {error}")
                 continue
-            releases += [{**as_json(ref.revision), "family": family, "installed": registry.is_installed(ref)} for ref in refs]
+            for ref in refs:
+                more = {"family": family, "installed": registry.is_installed(ref), "uploaded": ref.release and ref.release.date}
+                releases.append({**as_json(ref.revision), **more})
         toolchains = stored(registry.home)
     if not releases:
         return Exit.ENVIRONMENT

@@ -58,17 +58,15 @@ class Series:
     """Why there are no times."""
     comparison: Comparison | None = None
     """With the baseline."""
+    toolchain: Revision | None = None
+    """What the toolchain reports, once the case was compiled."""
 
     JSON_KEYS: ClassVar = {**dict.fromkeys(("configuration", "program", "spec", "comparison")), "case_name": "case"}
-    JSON_PROPERTIES: ClassVar = ("case_name", "toolchain", "median", "ratio", "low", "high", "verdict")
+    JSON_PROPERTIES: ClassVar = ("case_name", "median", "ratio", "low", "high", "verdict")
 
     @property
     def case_name(self) -> str:
         return self.configuration.case.name
-
-    @property
-    def toolchain(self) -> Revision:
-        return self.configuration.ref.revision
 
     @property
     def median(self) -> float | None:
@@ -143,10 +141,16 @@ class Benchmark:
     @property
     def sizes(self) -> list[Mapping[str, object]]:
         """The size of each compiled program, and how many kernels its functions start."""
-        compiled = [(one, program) for one in self.configurations if (program := self.program(one))]
+        rows = [next((row for row in self.rows(one) if row.program), None) for one in self.configurations]
         return [
-            {"case": one.case.name, "toolchain": one.ref.revision, "bytes": program.bytes, "dispatches": program.dispatches}
-            for one, program in compiled
+            {
+                "case": row.case_name,
+                "toolchain": row.toolchain,
+                "bytes": row.program.bytes,
+                "dispatches": row.program.dispatches,
+            }
+            for row in rows
+            if row and row.program
         ]
 
     def peak_mb(self, configuration: Configuration) -> float | None:
@@ -193,6 +197,8 @@ class Benchmark:
             target = folder / f"{index:04}.out"
             rows = _functions(runner, configuration, target) if dispatch is None else _kernels(runner, configuration, target)
             self.series += [Series(configuration, "", reason=rows)] if isinstance(rows, str) else rows
+            for row in self.rows(configuration):
+                row.toolchain = runner.registry.revision(configuration.ref)
             task.advance()
         task.finish()
         if dispatch is not None:

@@ -59,6 +59,8 @@ class CaseRun:
     last: str
     nights: int
     toolchain: Revision
+    """Of the first of them."""
+    last_toolchain: Revision
     track: str
     failure: Failure | None
     cluster: str | None
@@ -104,7 +106,7 @@ def known_case(text: str, store: NightStore, history: NightsHistory, results: Re
         for run in reversed(history.runs[row]):
             failure, first, last = history.kind_of(row, run.last), history.nights[run.first], history.nights[run.last]
             key = line.key_of(failure) if failure else None
-            ends = first.started, last.started, run.count, first.toolchain
+            ends = first.started, last.started, run.count, first.toolchain, last.toolchain
             runs.append(CaseRun(run.status, run.flaky, *ends, line.name, failure, key.id if key else None))
             if key in known:
                 found[key] = known[key]

@@ -97,8 +97,11 @@ def working_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
         raise NoResult(found.reason or "")
     if not found.remedies:
         left = f"; {found.left} are left" if found.is_out_of_time else ""
-        upgrade = f", but it passes on {found.upgrade.name}" if found.upgrade else ""
-        raise NoResult(f"none of {found.tried} candidates works{upgrade}{left}", "left" if left else "failed")
+        upgrade = f"; it passes on {found.upgrade.name}" if found.upgrade else ""
+        tried = f"none of {found.tried} candidates works"
+        if not found.tried:
+            tried = f"nothing was tried: {'the time left is too short' if left else 'no candidate is known'}"
+        raise NoResult(f"{tried}{left}{upgrade}", "left" if left else "failed")
     return found
 
 

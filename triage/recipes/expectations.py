@@ -85,6 +85,8 @@ class ObservedCase:
     version: str | None
     """PEP 440, if it is known."""
     failure: Failure | None
+    since: str | None = None
+    """The oldest version that is known to fail so, with none between that does not (default: `version`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ def updated_expectations(recipe: Path, observed: Sequence[ObservedCase], unteste
     """Update the known failures of a recipe: in its own list, or in the file that it names.
 
     An entry whose failure is gone ends at the version that was seen, and holds for older versions as before; a new failure
-    gets an entry that begins there.
+    gets an entry that begins with the oldest version that is known to have it.
     `untested` of its cases were not observed.
     """
     file = _values(read_text(recipe)).get("expect")
@@ -190,7 +192,9 @@ def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: i
         elif new:
             [(name, failure)] = failures.items()
             where = {} if failure.stage is Stage.COMPILE else {"stage": str(failure.stage)}
-            added = [yaml_text({**where, "failure": name, **({"since": version} if version else {})})]
+            begins = [Version(seen.since or version) for seen in new if version]
+            since = {"since": str(max(begins))} if begins else {}
+            added = [yaml_text({**where, "failure": name, **since})]
             changes.append(ExpectationChange(names, None, name))
         if isinstance(node, yaml.SequenceNode) and (added or replaced):
             edits.append(_list_change(path, text, node, replaced, [(len(items), entry) for entry in added]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from triage.model.case import InputKind, Target
 from triage.model.errors import BadInput
-from triage.recipes.values import did_you_mean, yaml_lines, yaml_text
+from triage.recipes.values import did_you_mean, name_from, yaml_lines, yaml_text
 
 if TYPE_CHECKING:
     from triage.recipes.recipe import RecipeFormat
@@ -111,7 +111,7 @@ class RecipeStart:
 def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: RecipeStart) -> str:
     """Return the YAML text of a recipe whose name is made from a title, with comments on further keys."""
     family, target = families[start.family], start.target
-    name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:100].strip("-") or start.family
+    name = name_from(title) or start.family
     summary = f"{name} on {target.chip or target.backend}" if target else name
     lines = [f"# {line}" for note in start.notes for line in note.splitlines()]
     lines += yaml_lines({"name": name, "summary": summary, "compiler": start.family, "input": input_path})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -65,6 +66,16 @@ def yaml_lines(values: Mapping[str, Any], guessed: Collection[str] = ()) -> list
         else:
             lines.append(f"{key}: {yaml_text(value)}")
     return lines
+
+
+def name_from(text: str) -> str:
+    """Return a text as the name of a recipe, with letters and digits of ASCII where others have a plain form.
+
+    >>> name_from("Mödel (1)")
+    'model-1'
+    """
+    plain = unicodedata.normalize("NFKD", text).casefold().encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:100].strip("-")
 
 
 def closest(word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:

@@ -158,10 +158,11 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
     does = "return the expected results" if case.run else "compile"
     goal = "fast enough" if failures[0].failure_class == "metric" else does
     more = f"; {left} more exceed the budget (--budget)" if left else ""
+    why = f"None of {tried} candidates makes it {goal}" if tried else f"Nothing was tried that may make it {goal}"
     return Remedies(
         case=case.name,
         toolchain=failing.revision,
-        reason=None if remedies else f"None of {tried} candidates makes it {goal}{more}.",
+        reason=None if remedies else f"{why}{more}.",
         failure=failures[0],
         remedies=_distinct(sorted(remedies, key=lambda remedy: remedy.rank)),
         tried=tried,

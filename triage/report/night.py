@@ -23,7 +23,7 @@ from triage.report.document import (
     Table,
     plain_text,
 )
-from triage.report.elements import cases_text, failure_blocks, failure_text, headline_text, plural
+from triage.report.elements import cases_text, failure_blocks, failure_text, headline_text, names_text, plural
 from triage.report.formats import rendered, write_report
 from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_issue import (
@@ -90,6 +90,9 @@ def night_screen(night: Night) -> Document:
     if passes := night.unexpected_passes:
         hint = "`triage expect update` removes their known failures"
         tail.append(Paragraph(Span(f"{plural(len(passes), 'unexpected pass', 'unexpected passes')}: {hint}", "warning")))
+    if failing := [case.case for case in night.of(CaseChangeKind.FAILING)]:
+        known = f"{plural(len(failing), 'case fails', 'cases fail')} as with {night.baseline.name}, and no recipe expects it"
+        tail.append(Paragraph(Span(f"{known}: {names_text(failing, _NAMES)}", "warning")))
     untestable = sorted(night.of(CaseChangeKind.UNTESTABLE), key=lambda case: Cause.INTERNAL not in _causes(case))
     for case in untestable[:1]:
         count = f"{plural(len(untestable), 'case')} not tested, such as {case.case}: {reason_text(case, night)}"

@@ -120,7 +120,8 @@ def known_case_document(result: KnownCase) -> Document:
         nights: list[list[Inline]] = []
         for run in result.runs:
             when = run.first[:10] if run.nights == 1 else f"{run.first[:10]} to {run.last[:10]}"
-            nights.append([when, run.toolchain.name, *_state(run.status, run.failure)])
+            ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
+            nights.append([when, " to ".join(ends), *_state(run.status, run.failure)])
         blocks += [Heading("Nights"), Table(("", "", "", ""), nights)]
     if result.states:
         states = [[state.toolchain, *_state(state.status, state.failure)] for state in result.states]

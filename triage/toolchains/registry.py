@@ -312,7 +312,8 @@ class ToolchainRegistry:
         identity, description = describe(self.workspace, compiler, program)
         commit = ref.revision.commit or description.commit  # a build may report another one
         # The day of the commit is the same on every index; the day of upload, which some indices omit, is not.
-        revision = replace(ref.revision, commit=commit, date=description.date or ref.revision.date)
+        day = ref.revision.date or description.date or (ref.release.date if ref.release else None)
+        revision = replace(ref.revision, commit=commit, date=day)
         version = ref.release.version if ref.release else description.version
         return Toolchain(ref.family, revision, identity, root, program, description.capabilities, version)
 
@@ -350,7 +351,8 @@ class ToolchainRegistry:
 
 
 def _ref(family: str, release: Release) -> ToolchainRef:
-    return ToolchainRef(family, Revision(release.version, date=release.date), release=release)
+    day = release.date if release.nightly else None  # a release has the day of its commit, known once it is obtained
+    return ToolchainRef(family, Revision(release.version, date=day), release=release)
 
 
 def describe(workspace: Workspace, compiler: Compiler, program: Path) -> tuple[str, Description]:
