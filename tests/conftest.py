@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -50,6 +51,18 @@ def shared_home(home: Path) -> Path:
     (cache / "state-of-tests").mkdir(exist_ok=True)
     (home / "state").symlink_to(cache / "state-of-tests")
     return home
+
+
+@pytest.fixture
+def installed(shared_home: Path, triage: Triage) -> Callable[[str], Path]:
+    """Installs a toolchain, unless it is there, and returns its folder."""
+
+    def folder(rev: str) -> Path:
+        done = triage("toolchains", "install", rev)
+        assert done.returncode == 0, done.stderr
+        return Path(json.loads(triage("toolchains", "info", rev, "--format", "json").stdout)["root"])
+
+    return folder
 
 
 @pytest.fixture

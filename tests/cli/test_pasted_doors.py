@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -178,7 +179,10 @@ def kernel_issue(folder: Path) -> Path:
 
 @pytest.mark.real
 @pytest.mark.core
-def test_python_of_a_text_runs_only_when_it_is_allowed(shared_home: Path, triage: Triage, workplace: Path) -> None:
+def test_python_of_a_text_runs_only_when_it_is_allowed(
+    installed: Callable[[str], Path], triage: Triage, workplace: Path
+) -> None:
+    installed("triton:3.2.0")
     mark = kernel_issue(workplace)
     for words in (["run", "issue.md", "-t", "triton:3.2.0"], ["reduce", "issue.md", "-t", "3.2.0"]):
         refused = triage(*words)

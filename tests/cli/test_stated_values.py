@@ -72,7 +72,10 @@ def test_a_changed_guess_is_listed(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.core
-def test_a_guess_that_was_corrected_stays_corrected(shared_home: Path, triage: Triage, workplace: Path) -> None:
+def test_a_guess_that_was_corrected_stays_corrected(
+    shared_home: Path, installed: Callable[[str], Path], triage: Triage, workplace: Path
+) -> None:
+    installed("triton:3.2.0")
     text = KERNEL.replace(
         '@triton.autotune(configs=[triton.Config({"BLOCK": 128}, num_warps=8, num_stages=4)], key=["K"])\n', ""
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +132,13 @@ def test_bad_input(triage: Triage, tmp_path: Path, words: tuple[str, ...], code:
 @pytest.mark.real
 @pytest.mark.core
 def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
-    triage: Triage, shared_home: Path, monkeypatch: pytest.MonkeyPatch
+    triage: Triage, shared_home: Path, installed: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    folders = [installed(version).resolve() for version in ("3.2.0", "3.3.0")]
     toolchains = shared_home / "toolchains"
-    installed = toolchains.resolve()
     toolchains.unlink()
     toolchains.mkdir()
-    for version in ("3.2.0", "3.3.0"):
-        [folder] = installed.glob(f"iree-base-compiler-{version}-*")
+    for folder in folders:
         (toolchains / folder.name).symlink_to(folder)
     monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")  # only what is installed
     found = explained(triage, ROOT / "recipes/i4-matvec.yaml")

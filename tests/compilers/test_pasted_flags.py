@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,8 @@ _READ = {  # their help uses such a word of something else
 
 @pytest.mark.real
 @pytest.mark.parametrize("version", ["2.9.0", pytest.param("3.3.0", marks=pytest.mark.core), "3.8.0", "3.13.0"])
-def test_no_flag_that_texts_may_pass_speaks_of_files_or_programs(shared_home: Path, version: str) -> None:
-    [root] = (shared_home / "toolchains").glob(f"iree-base-compiler-{version}-*")
-    folder = root / "iree" / "compiler" / "_mlir_libs"
+def test_no_flag_that_texts_may_pass_speaks_of_files_or_programs(installed: Callable[[str], Path], version: str) -> None:
+    folder = installed(version) / "iree" / "compiler" / "_mlir_libs"
     known, harmful = set[str](), {}
     for tool in ("iree-compile", "iree-opt"):
         text = subprocess.run([folder / tool, "--help-hidden"], capture_output=True, text=True, check=True).stdout
