@@ -88,6 +88,16 @@ def test_a_short_window_is_found_among_known_and_installed_releases(history: str
         assert pair(found) == (history.index("F") - 1, history.index("F"))
 
 
+def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> None:
+    runner = HistoryRunner({"case": "P" * 20 + "G" * 100 + "F" * 20})
+    runner.registry.installed = set()
+    found = run(runner)
+    assert (found.status, pair(found)) == (Answer.CULPRIT, (119, 120))
+    assert found.broke
+    assert pair(found.broke) == (19, 20)
+    assert len({index for _, index, _ in runner.asked}) <= 30
+
+
 @pytest.mark.parametrize("history", ["PPUUUUUUUUUFFF", "GGGGGGPFFFFFFF", "UUUUUUUUPPPFFF"])
 def test_a_release_that_compiles_is_found_between_two_that_differ(history: str) -> None:
     found, _ = bisect(history)

@@ -24,6 +24,8 @@ from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.project import sources_of, tagged_commit
 
+_MOST_OTHERS = 4  # releases with another failure, of a bisect without bounds
+
 
 @dataclass(frozen=True, slots=True)
 class RangeEnd:
@@ -68,7 +70,10 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
         if first is None or last is None:
             found = search_from_open_ends(search, first, last)
             own = _with_own_program(search) if isinstance(found, Bisection) else None
-            return search_from_open_ends(own, first, last) if own else found
+            found = search_from_open_ends(own, first, last) if own else found
+            if isinstance(found, BisectSearch) and request.kind is BisectKind.REGRESSION:
+                found.most_others = _MOST_OTHERS  # then `follow_failure` goes on
+            return found
         return search.part(first, last)
     other = next((text for text in (before, after) if text and not range_end(request, text).is_release), None)
     if other and before and after:

@@ -125,6 +125,8 @@ class BisectSearch:
     reason: str | None = None
     """Why the search cannot go on."""
     cause: Cause | None = None
+    most_others: int | None = None
+    """How many candidates with another failure end the search, because a change to another failure is searched then."""
     effort: Effort = field(default_factory=Effort)
     announced: str = ""
     """The last line of progress."""
@@ -265,9 +267,18 @@ class BisectSearch:
         """Return the candidates to probe next, and how often; none if the answer is final or no probe can help any more."""
         if self.resolved and self.reason is None and (end := self.known.too_flaky(self.failing_end)) is not None:
             self.reason = _flaky_end(self.name(end))
-        if self.reason is not None or self.effort.probes >= _MOST_FLAKY_PROBES:
+        if self.reason is not None or self.effort.probes >= _MOST_FLAKY_PROBES or self._meets_others():
             return {}
         return next_round(self.known, self.seconds, self.request.runner.jobs, self.failing_end, self.request.confidence)
+
+    def _meets_others(self) -> bool:
+        """Return whether too many candidates between the suspects and the bad end have another failure."""
+        if self.most_others is None or self.failure is None or self.resolved:
+            return False
+        low, high = self.known.bounds
+        match, inside = self.request.match(self.failure), self.range.candidates[low + 1 : high]
+        failures = [one.outcomes[-1].failure for one in inside if one.outcomes and isinstance(one.outcomes[-1], Failed)]
+        return sum(failure is not None and not match(failure) for failure in failures) >= self.most_others
 
     def ask(self, chosen: Mapping[int, int] | Iterable[int]) -> None:
         """Probe candidates at once, each as often as it says, and take in the outcomes. Only a first probe may be cached."""
