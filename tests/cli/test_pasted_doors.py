@@ -242,10 +242,24 @@ def test_a_project_file_in_the_clone_runs_nothing_unless_builds_are_allowed(
     clone = History.begin(tmp_path / "clone")
     first, last = clone.commit("first", {"triage.yaml": steps}), clone.commit("last", {"a.c": "1"})
     (workplace / "m.mlir").write_text(PROGRAM)
-    words = ["bisect", "m.mlir", "--repo", tmp_path / "clone", "--good", f"commit:{first}", "--bad", f"commit:{last}"]
-    done = triage(*words)
-    assert done.returncode in (3, 4), done.stderr
-    assert "--build" in done.stderr
-    assert not mark.exists()
+    words = [
+        "bisect",
+        workplace / "m.mlir",
+        "--repo",
+        tmp_path / "clone",
+        "--good",
+        f"commit:{first}",
+        "--bad",
+        f"commit:{last}",
+    ]
+    for folder in (workplace, tmp_path / "clone"):
+        done = triage(*words, cwd=folder)
+        assert done.returncode in (3, 4), done.stderr
+        assert "--build" in done.stderr
+        assert not mark.exists()
     assert triage(*words, "--build").returncode in (3, 4)
+    assert mark.exists()
+    mark.unlink()
+    clone.git("rm", "--cached", "--quiet", "triage.yaml")  # a file of the user's own, in the clone
+    assert triage(*words, cwd=tmp_path / "clone").returncode in (3, 4)
     assert mark.exists()

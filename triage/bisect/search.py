@@ -67,7 +67,7 @@ class BisectRequest:
     repo: Path | None = None
     """A clone of the compiler, to search commits; without one, releases are searched."""
     project_file: Path | None = None
-    """Named by the user; otherwise a `triage.yaml` here, with `build` one in the clone, otherwise the one that is shipped."""
+    """Named by the user; else a `triage.yaml` here that is not the clone's, or with `build` the clone's, else the shipped one."""
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
@@ -93,11 +93,12 @@ class BisectRequest:
         own, in_clone = Path(FILE), (self.repo or Path()) / FILE
         if self.build:
             return find_project(self.case.compiler, own.parent, in_clone.parent)
-        if in_clone.is_file() and not (own.is_file() and own.samefile(in_clone)):
+        is_own = own.is_file() and not (self.repo and self.repository.tracks(own))
+        if in_clone.is_file() and not (is_own and own.samefile(in_clone)):
             warning = f"{in_clone} is not used, because it can run commands: pass --build or --project {in_clone}"
             self.runner.progress.note(warning)
-        project = find_project(self.case.compiler, own.parent)
-        return project if own.is_file() else project.model_copy(update={"build": None})
+        project = find_project(self.case.compiler, *([own.parent] if is_own else []))
+        return project if is_own else project.model_copy(update={"build": None})
 
     @cached_property
     def unused_builds(self) -> Project:

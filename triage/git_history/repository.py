@@ -106,6 +106,14 @@ class Repository:
             hint = f"; did you mean {near[0]}?" if near else f": {self.fetch_advice}"
             raise UnknownCommit(f"there is no branch, tag or commit {name!r} in {self.path}{hint}") from error
 
+    def tracks(self, file: Path) -> bool:
+        """Return whether a file is one of the repository's, and came with it."""
+        root = self._repo.working_tree_dir
+        if root is None or not file.resolve().is_relative_to(Path(root).resolve()):
+            return False
+        inside = file.resolve().relative_to(Path(root).resolve())
+        return bool(self.ask("ls-files", "--", f":(top,literal){inside.as_posix()}"))
+
     @property
     def fetch_advice(self) -> str:
         """The command that may fetch a missing commit."""
