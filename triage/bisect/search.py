@@ -67,7 +67,10 @@ class BisectRequest:
     repo: Path | None = None
     """A clone of the compiler, to search commits; without one, releases are searched."""
     project_file: Path | None = None
-    """Named by the user; else a `triage.yaml` here that is not the clone's, or with `build` the clone's, else the shipped one."""
+    """Named by the user; else a `triage.yaml` here that the clone does not track, or with `build` the clone's.
+
+    Otherwise the file that is shipped.
+    """
     kind: BisectKind = BisectKind.REGRESSION
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
