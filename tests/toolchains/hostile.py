@@ -133,6 +133,17 @@ BROKEN_PAGES: Mapping[str, Answer] = {
     "a hash with an option": page(FILE | {"hashes": {"sha256": "0" * 64 + "\n--index-url http://elsewhere"}}),
 }
 
+HTML = "text/html"
+
+#: Pages that would keep a reader busy for minutes or hours.
+ENDLESS_PAGES: Mapping[str, Answer] = {
+    "tags that never end": http(b"<a " * 200_000, kind=HTML),
+    "links inside each other": http(b"<a href=x>y" * 60_000, kind=HTML),
+    "ends of other tags": http(b"<b>" * 100_000 + b"</c>" * 100_000, kind=HTML),
+    "a long name in HTML": http(b"<a href=x>" + b"a-" * 20_000 + b".tar.gz</a>", kind=HTML),
+    "a long name in JSON": page(FILE | {"filename": "a-" * 20_000 + ".tar.gz"}),
+}
+
 
 def artifacts(*entries: object, total: object = 1) -> bytes:
     return http(json.dumps({"total_count": total, "artifacts": entries}).encode())

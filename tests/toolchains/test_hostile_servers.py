@@ -9,12 +9,14 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from tests.conftest import Triage
 from tests.git_history.history import ENV, History
 from tests.toolchains.hostile import (
     BROKEN_ARTIFACTS,
     BROKEN_HTTP,
     BROKEN_PAGES,
     BROKEN_WHEELS,
+    ENDLESS_PAGES,
     MALICIOUS_WHEELS,
     HostileServer,
     http,
@@ -53,6 +55,17 @@ def check_failure(done: Result, server: HostileServer) -> None:
 def test_a_broken_index_ends_with_exit_4(home: Path, server: HostileServer, name: str) -> None:
     server.answers = {"/": (BROKEN_HTTP | BROKEN_PAGES)[name]}
     check_failure(call("toolchains", "list"), server)
+
+
+@pytest.mark.parametrize("name", ENDLESS_PAGES)
+def test_no_page_keeps_its_reader_busy(
+    home: Path, server: HostileServer, triage_process: Triage, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TRIAGE_NETWORK_TIMEOUT", "2s")
+    server.answers = {"/": ENDLESS_PAGES[name]}
+    done = triage_process("toolchains", "list", "iree", timeout=60)
+    assert done.returncode == 4, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture(scope="module")

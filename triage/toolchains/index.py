@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from packaging.version import Version
 
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import Workspace
-from triage.toolchains.web import Web, status_of, unusable, without_password
+from triage.toolchains.web import Web, network_seconds, status_of, unusable, without_password
 
 # These packages, and those that read settings, are imported where they are used, because importing them takes long.
 if TYPE_CHECKING:
     from packaging.tags import Tag
     from pypi_simple import DistributionPackage
+    from pypi_simple.html import Link
 
+T = TypeVar("T")
 PythonVersion = tuple[int, int]
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")  # a file name, not a path
 _ADDRESS = re.compile(r"https?://[!-~]+")  # no spaces: it becomes a word of a requirement
 _CPYTHON = re.compile(r"cp([23])(\d{1,3})", re.ASCII)
+_SECONDS = 30.0  # to read a page
+_LARGEST_HTML = 32 << 20  # bytes
+_PART = 1 << 10  # characters that are parsed between two looks at the clock
+_LONGEST_TAG = 1 << 16  # characters
+_MOST_OPEN = 100  # links inside each other
 _PUBLIC_INDEX = "https://pypi.org/simple/"
 _ADVICE = "Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to another index"
 
@@ -139,30 +148,69 @@ class Index:
         return self._answers[key]
 
     def _read(self, page: str, distribution: str, pythons: Sequence[PythonVersion]) -> list[Release]:
-        from pypi_simple import ACCEPT_ANY, ProjectPage
+        from pypi_simple import ACCEPT_JSON_PREFERRED
 
         shown = without_password(page) if self.is_page else f"the package index {without_password(self.url)}"
         try:
-            answer = Web(self.workspace, tries=2).get(page, accept=ACCEPT_ANY)
+            answer = Web(self.workspace, tries=2).get(page, accept=ACCEPT_JSON_PREFERRED)
         except EnvironmentFailure as error:
             raise EnvironmentFailure(f"cannot read {shown}: {error}") from error
         if answer.status_code == 404:
             raise EnvironmentFailure(f"{shown} has no {distribution}")
         if answer.status_code != 200:
             raise EnvironmentFailure(f"cannot read {shown}: {status_of(answer)}")
+        kind = answer.headers.get("Content-Type", "html")
         try:
-            packages = ProjectPage.from_response(answer, distribution).packages
-            return _choose_wheels(packages, distribution, pythons, nightly=self.nightly)
+            wheels = _in_time(_wheels(answer.url, kind, answer.content, distribution))
+            return _choose_wheels(wheels, distribution, pythons, nightly=self.nightly)
         except Exception as error:  # the parsers of HTML raise more than they document
             reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
             raise unusable(answer.url, f"it is not a page of links: {reason[:300]}") from error
+
+
+def _wheels(url: str, kind: str, content: bytes, distribution: str) -> Iterable[DistributionPackage]:
+    """Return the wheels that a page in JSON or HTML lists. kind: its content type.
+
+    Files with other names are left out before pypi-simple reads them, because a name of 40 kB takes it minutes.
+    """
+    from pypi_simple import DistributionPackage, ProjectPage
+
+    if "html" in kind:
+        links = (link for link in _links(url, content) if _WHEEL.fullmatch(link.text))
+        return (DistributionPackage.from_link(link, distribution) for link in links)
+    page = json.loads(content)
+    files = [file for file in page["files"] if _WHEEL.fullmatch(file["filename"])]
+    return ProjectPage.from_json_data({**page, "files": files}, url).packages
+
+
+def _links(url: str, content: bytes) -> Iterator[Link]:
+    """Yield the links of a page. The parser gets it in parts, because unclosed tags and nested links take it quadratic time."""
+    from pypi_simple.html_stream import LinkParser
+
+    text, parser = content.decode("utf-8", "replace"), LinkParser(url)
+    if len(text) > _LARGEST_HTML:
+        raise ValueError(f"it has more than {_LARGEST_HTML >> 20} MiB")
+    for begin in _in_time(range(0, len(text), _PART)):
+        parser.feed(text[begin : begin + _PART])
+        if len(parser.rawdata) > _LONGEST_TAG or len(parser.link_tag_stack) > _MOST_OPEN:
+            raise ValueError("it has a tag without an end")
+        yield from parser.fetch_links()
+
+
+def _in_time(items: Iterable[T]) -> Iterator[T]:
+    """Yield items. ValueError when that takes too long."""
+    until = time.monotonic() + (network_seconds() or _SECONDS)
+    for item in items:
+        if time.monotonic() > until:
+            raise ValueError("reading it takes too long; TRIAGE_NETWORK_TIMEOUT=5m allows more time")
+        yield item
 
 
 def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:
     """Return the newest wheel of `distribution` for this platform among file names."""
     from pypi_simple import DistributionPackage
 
-    entries = ({"filename": name, "url": f"https://localhost/{name}", "hashes": {}} for name in names)
+    entries = ({"filename": name, "url": f"https://localhost/{name}", "hashes": {}} for name in names if _WHEEL.fullmatch(name))
     chosen = _choose_wheels(map(DistributionPackage.from_json_data, entries), distribution)
     return chosen[-1] if chosen else None
 
@@ -189,8 +237,6 @@ def _choose_wheels(
     platforms = {tag.platform for tag in sys_tags()} | {"any"}
     best: dict[Version, tuple[tuple[int, PythonVersion], Release]] = {}
     for package in packages:
-        if package.package_type != "wheel" or not _WHEEL.fullmatch(package.filename):
-            continue
         try:
             name, version, _, tags = parse_wheel_filename(package.filename)
             bounds = SpecifierSet(package.requires_python or "")
