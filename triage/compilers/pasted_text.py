@@ -5,38 +5,39 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from triage.compilers.parts import PastedText, ShellCommand, TextExcerpt
 
+# No pattern here takes quadratic time: each run of characters is tried from its begin only, and possessive ones never again.
 IREE_TOOLS = re.compile(
-    r"(?<![\w.-])(?:[^\s\"'`()|;&<>=]*[\\/])?(?P<tool>iree-compile|iree-opt|ireec)(?:-[\d.]+)?(?:\.exe)?(?=[\s\"'`]|$)"
+    r"(?:(?<![^\s\"'`()|;&<>=])[^\s\"'`()|;&<>=]*[\\/]|(?<![\w.-]))(?P<tool>iree-compile|iree-opt|ireec)"
+    r"(?:-[\d.]+)?(?:\.exe)?(?=[\s\"'`]|$)"
     r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
 )
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ENDS = frozenset({"|", "||", "&&", ";", "&", "|&", ";;", "#"})
 _REDIRECTION = re.compile(r"\d*(>&|&>>?|>\||>>?|<<?<?)(.*)", re.DOTALL)
-_CONTINUED = re.compile(r"[ \t]*(?<!\\)[\\^`][ \t]*\r?\n(?:[ \t]*(?:>[ \t]+)?)")
+_CONTINUED = re.compile(r"(?<!\\)[\\^`][ \t]*\r?\n(?:[ \t]*(?:>[ \t]+)?)")
 _OPTION = re.compile(r"\s*(?:>\s+)?--?[a-z][\w-]*[= \n]")
-_MOST_LINES = 100  # of a quoted text
-_FENCE = re.compile(
-    r"^[ \t>]*(?P<mark>```+|~~~+)[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<body>.*?)^[ \t>]*(?P=mark)[ \t]*$", re.M | re.S
-)
-_TAG = re.compile(r"</?(?:details|summary|pre|code|br|p)\b[^>\n]*>", re.IGNORECASE)
+_MOST_LINES = 100  # of a call
+_LONGEST_LINE = 1 << 16  # characters of a call
+_MOST_CALLS = 5  # in one line
+_FENCE = re.compile(r"[ \t>]*+(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n?")
+_TAG = re.compile(r"</?(?:details|summary|pre|code|br|p)\b[^<>\n]*>", re.IGNORECASE)
 _BEGINS = re.compile(
-    r"^[ \t]*(?:builtin\.)?(?:module\b(?: *@\S+)?(?: attributes *\{.*)? *\{|func\.func\b|util\.func\b|hal\.executable\b"
+    r"^[ \t]*(?:builtin\.)?(?:module\b(?: *@\S+)?(?: attributes *\{.*\{| *\{)|func\.func\b|util\.func\b|hal\.executable\b"
     r'|flow\.executable\b|stream\.executable\b|hw\.module\b|ml_program\.\w+|"builtin\.module"|[#!][\w$.]+ *= *\S)'
 )
-_FUNCTION = re.compile(
-    r"\b(?:func\.func|llvm\.func|util\.func|hal\.executable|flow\.executable|stream\.executable|hw\.module|func)\b[^\n]*[@{]"
-)
-_OPERATION = re.compile(r'^[ \t]*(?:%[\w#:, %]+ *= *)?"?[a-z_]\w*(?:\.\w+)+"?[ (<@{]', re.M)
+_FUNCTION = re.compile(r"^(?>.*?\b(?:(?:func|llvm|util)\.func|(?:hal|flow|stream)\.executable|hw\.module|func)\b).*[@{]", re.M)
+_OPERATION = re.compile(r'^[ \t]*(?:%[\w#:, %]+= *)?"?[a-z_]\w*(?:\.\w+)+"?[ (<@{]', re.M)
 _DUMP = re.compile(r"^// -----// IR Dump", re.M)
 _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')  # brackets and names in it mean nothing
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.?)*+"?')  # brackets and names in it mean nothing
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _Block = tuple[int, str]
 """The number of its first line, from 1, and its text."""
@@ -46,7 +47,7 @@ def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCo
     """Yield the calls of compilers in a text: behind prompts and wrappers, in pipes, with redirections, on several lines."""
     for number, line in _logical_lines(text, tools):
         end: int | None = None
-        for match in tools.finditer(line):
+        for match in islice(tools.finditer(line), _MOST_CALLS):
             is_repeated, end = end is not None and not line[end : match.start()].strip(), match.end()
             if is_repeated:  # Python's `Invoked with:` prints the name and the path
                 continue
@@ -58,20 +59,21 @@ def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCo
 
 
 def _logical_lines(text: str, programs: re.Pattern[str]) -> Iterator[_Block]:
-    """Join lines that a backslash continues, and those that hold only further options."""
+    """Yield the calls with the lines that a backslash continues, and those that hold only further options."""
     lines = text.splitlines(keepends=True)
     index = 0
     while index < len(lines):
         first, joined = index, lines[index]
         index += 1
-        is_call = programs.search(joined) is not None
-        while is_call and index < len(lines) and index - first < _MOST_LINES:
+        if len(joined) > _LONGEST_LINE or not programs.search(joined):
+            continue
+        while index < len(lines) and index - first < _MOST_LINES:
             is_open = re.search(r"(?<!\\)[\\^`][ \t]*\r?\n\Z", joined) is not None
             if not (is_open or _OPTION.match(lines[index])):
                 break
             joined += lines[index]
             index += 1
-        yield first + 1, re.sub(r"\s*\n\s*(?:>\s+)?", " ", _CONTINUED.sub(" ", joined)) if is_call else joined
+        yield first + 1, re.sub(r"\n\s*(?:>\s+)?", " ", _CONTINUED.sub(" ", joined))
 
 
 def _split(text: str) -> list[str]:
@@ -146,6 +148,8 @@ def _error_in(text: str) -> str | None:
         ast.parse(text)
     except SyntaxError as error:
         return f"line {error.lineno} is not Python: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:  # a null character, deep nesting
+        return f"it is not Python: {error}"
     return None
 
 
@@ -173,26 +177,40 @@ def _plain(text: str) -> str:
     return re.sub(r"^> ?", "", text, flags=re.M) if is_quoted else text
 
 
-def _line(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1
-
-
 def _blocks(text: str) -> list[_Block]:
     """Return the fenced blocks, or the whole text when it has none."""
-    return [(_line(text, fence.start("body")), fence["body"]) for fence in _FENCE.finditer(text)] or [(1, text)]
+    lines = text.splitlines(keepends=True)
+    return [(begin + 1, "".join(lines[begin:end])) for _, begin, end in _fences(lines)] or [(1, text)]
+
+
+def _fences(lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield the language, the first line and the end of each fenced block. What nothing closes opens none."""
+    closing: dict[str, list[int]] = {}
+    for index in reversed(range(len(lines))):
+        closing.setdefault(lines[index].strip(" \t>\n"), []).append(index)
+    index = 0
+    while index < len(lines):
+        fence = _FENCE.fullmatch(lines[index])
+        index += 1
+        ends = closing.get(fence["mark"], []) if fence else []
+        while ends and ends[-1] < index:
+            ends.pop()
+        if fence and ends:
+            yield fence["language"].lower(), index, ends[-1]
+            index = ends[-1] + 1
 
 
 def _mlir_programs(text: str) -> Iterator[_Block]:
-    end, parts = 0, list[tuple[str, int, int]]()
-    for fence in _FENCE.finditer(text):
-        parts += [("", end, fence.start()), (fence["language"].lower(), fence.start("body"), fence.end("body"))]
-        end = fence.end()
-    for language, begin, stop in [*parts, ("", end, len(text))]:
-        part, first = text[begin:stop], _line(text, begin)
+    lines, end, parts = text.splitlines(keepends=True), 0, list[tuple[str, int, int]]()
+    for language, begin, stop in _fences(lines):
+        parts += [("", end, begin - 1), (language, begin, stop)]
+        end = stop + 1
+    for language, begin, stop in [*parts, ("", end, len(lines))]:
+        part = "".join(lines[begin:stop])
         if language == "mlir" and not _DUMP.search(part) and _OPERATION.search(part):
-            yield first, part
+            yield begin + 1, part
         else:
-            yield from _regions(part.splitlines(keepends=True), first)
+            yield from _regions(lines[begin:stop], begin + 1)
 
 
 def _regions(lines: list[str], first: int) -> Iterator[_Block]:
@@ -215,7 +233,8 @@ def _end_of(lines: list[str], first: int) -> int | None:
     Returns None if the last one is never closed.
     """
     depth, last = 0, first
-    for index, line in enumerate(lines[first:], first):
+    for index in range(first, len(lines)):
+        line = lines[index]
         is_outside = depth == 0 and index > first and line.strip() and not _BEGINS.match(line)
         if is_outside and not line.startswith((" ", "\t", "}", "util.", "ml_program.", "//", "{-#")):
             break

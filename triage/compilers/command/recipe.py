@@ -116,7 +116,7 @@ class CommandFormat(RecipeFormat):
 
 # The short names are words of English, too, so that they count only where a command begins.
 _TOOLS = re.compile(
-    r"(?:^\s*|[`|;&]\s*|[$%]\s+|RUN:\s*)(?:[^\s`\"']*/)?(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
+    r"(?:^\s*|[`|;&]\s*|[$%]\s+|(?<!\S)RUN:|RUN:\s+)(?:[^\s`\"'|;&]*/)?(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
 )
 _PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
 

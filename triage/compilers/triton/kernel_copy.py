@@ -51,15 +51,15 @@ class _PythonFile:
     def __init__(self, path: Path | None, text: str) -> None:
         self.is_pasted = path is None
         self.path, self.text = path.resolve() if path else Path("text"), text
-        try:
-            self.tree = ast.parse(text)
-        except (SyntaxError, ValueError) as error:
-            raise BadInput(f"{path} is not a Python program: {error}") from error
         self.bound: dict[str, list[ast.stmt]] = {}
         """Name -> the top-level statements, conditions included, that bind it."""
-        for statement in self.tree.body:
-            for name in _names_bound(symtable(ast.unparse(statement), "", "exec")):
-                self.bound.setdefault(name, []).append(statement)
+        try:
+            self.tree = ast.parse(text)
+            for statement in self.tree.body:
+                for name in _names_bound(symtable(ast.unparse(statement), "", "exec")):
+                    self.bound.setdefault(name, []).append(statement)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two for deep nesting
+            raise BadInput(f"{self.path} is not a Python program: {error}") from error
 
     def file_of(self, statement: Import, name: str) -> tuple[Path, str | None] | None:
         """Return the file of the package, and the name in it, that an import binds to `name`; a module has no name in it."""

@@ -16,6 +16,7 @@ from triage.compilers.pasted_text import read_kernels
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import KernelGuess, computed_from, guess_kernel
 from triage.model.case import Target
+from triage.model.errors import BadInput
 from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
 
@@ -89,7 +90,10 @@ class TritonRecipes(RecipeFromInput):
 
 
 def _start(source: Path, text: str, backend: str | None, chip: str | None, kernel: str | None) -> KernelStart | None:
-    guess = guess_kernel(text, kernel)
+    try:
+        guess = guess_kernel(text, kernel)
+    except RecursionError as error:
+        raise BadInput(f"an expression in {source.name} is nested too deeply") from error
     if guess is None:
         return None
     target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))

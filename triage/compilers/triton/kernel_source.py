@@ -40,6 +40,7 @@ _LOOPS = ("range", "static_range", "arange", "cdiv")
 _SHAPING = (*_LOOPS, "zeros", "full", "reshape", "view", "broadcast_to", "make_block_ptr", "dot")
 _WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")  # only of 32-bit floats and wider
 _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
+_MOST_LAUNCHES = 100  # of a function that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def guess_kernel(source: str, name: str | None = None, host: str | None = None) 
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     kernels = {function.name: function for function in _functions(tree) if any(map(is_jit, function.decorator_list))}
     if not kernels or "triton" not in source:
@@ -176,11 +177,11 @@ def _shown(host: ast.Module, kernel: str, parameters: Sequence[str]) -> dict[str
             shown = {name: value for name, value in found.items() if value.value is not None}
     for scope in (*functions, host):
         calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)]
-        for call in calls:
+        near = everywhere | bindings_in(scope) if calls else {}
+        for call in calls[:_MOST_LAUNCHES]:
             if ast.unparse(call.func).partition("[")[0].rpartition(".")[2] == kernel:
                 positional = (argument for argument in call.args if not isinstance(argument, ast.Starred))
                 keywords = [(word.arg, word.value) for word in call.keywords if word.arg]
-                near = everywhere | bindings_in(scope)
                 for name, node in (*zip(parameters, positional, strict=False), *keywords):
                     if name not in shown and (value := _value_of(node, dict(near))).kind:
                         shown[name] = value

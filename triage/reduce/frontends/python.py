@@ -65,7 +65,7 @@ def parse_program(content: bytes) -> ast.Module | None:
         try:
             tree = ast.parse(content)
             compile(tree, "input.py", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST_TREE):
