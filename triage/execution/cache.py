@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -208,6 +208,10 @@ class ResultCache:
         self._opened = _identity(self._path)
         db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged row must not hide the others
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if version > SCHEMA_VERSION and _has_own_tables(db):  # the number is damaged, and other bytes may be
+            error = sqlite3.DatabaseError(f"its tables are not those of schema {version}")
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
         if version > SCHEMA_VERSION:
             raise EnvironmentFailure(
                 f"a newer version of triage wrote {self._path} (schema {version}; this version supports {SCHEMA_VERSION}): "
@@ -242,6 +246,14 @@ class ResultCache:
                     self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
                 self._warn(f"the result cache is damaged; it is now {target}, and a new one is used: cases are compiled again")
         self._close()  # only now: SQLite does not write to a file that was renamed
+
+
+def _has_own_tables(db: sqlite3.Connection) -> bool:
+    """Return whether a file has the tables of this version's schema, or none."""
+    with closing(sqlite3.connect(":memory:")) as own:
+        own.executescript(_SCHEMA)
+        tables, expected = (each.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() for each in (db, own))
+    return tables in ([], expected)
 
 
 def set_aside_files(path: Path) -> list[Path]:
