@@ -73,7 +73,7 @@ def test_every_case_is_in_exactly_one_shard() -> None:
     assert shard(cases, None) == tuple(cases)
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/2", "1/²"])
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/2", "1/²", f"1/{'9' * 5000}"])
 def test_a_wrong_shard_says_what_to_write(text: str) -> None:
     with pytest.raises(BadInput, match="write I/N"):
         shard([], text)

@@ -115,6 +115,22 @@ def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(folders: li
     assert read_night(folders[0]).shard == "1/3"
 
 
+@pytest.mark.parametrize("count", [10**11, 10**14])
+def test_the_number_of_shards_costs_nothing(count: int) -> None:
+    parts = [(Path(str(number)), replace(night, shard=f"{number}/{count}")) for number, (_, night) in enumerate(shards(), 1)]
+    with pytest.raises(BadInput, match=rf"4/{count}, .* {count - 13} more missing"):
+        merge(parts)
+    merged = merge(parts, allow_missing=True)
+    assert merged.shard is None
+    assert str(count - 13) in str(merged.stopped)
+    assert shard(CASES, f"2/{count}") == (CASES[1],)
+
+
+def test_a_shard_beyond_the_last_one_does_not_stand_for_a_missing_one() -> None:
+    with pytest.raises(BadInput, match="3/3 missing"):
+        merge(change(3, lambda night: replace(night, shard="5/3")))
+
+
 def test_a_shard_with_a_link_writes_nothing_elsewhere(folders: list[Path], tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from triage.nightly.result import ClusterKey, FailureCluster, Night
 from triage.toolchains.home import disk_errors
 
 T = TypeVar("T")
+_NAMED = 10  # missing shards in a message
 _FOLDERS = ("attribution", "issues", "logs", "reproducers")
 
 
@@ -30,8 +32,8 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
 
 
 def _parts(text: str | None) -> tuple[int, int] | None:
-    number, _, count = (text or "").partition("/")
-    return (int(number), int(count)) if number.isdecimal() and count.isdecimal() else None
+    match = re.fullmatch("([0-9]{1,15})/([0-9]{1,15})", text or "")
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def merge(shards: Sequence[tuple[Path, Night]], *, allow_missing: bool = False) -> Night:
@@ -92,8 +94,12 @@ def _missing(shards: Sequence[tuple[Path, Night]]) -> str:
         raise BadInput(f"these are shards of {' and '.join(map(str, sorted(counts)))}; merge shards of one nightly")
     if twice := [f"{number}/{count}" for (number, count), times in known.items() if times > 1]:
         raise BadInput(f"shard {', '.join(sorted(twice))} is there twice; pass each folder once")
-    missing = [f"{number}/{count}" for count in counts for number in range(1, count + 1) if (number, count) not in known]
-    return f"shard{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing" if missing else ""
+    numbers = range(1, max(counts, default=0) + 1)
+    there = {number for number, _ in known if number in numbers}
+    missing = len(numbers) - len(there)
+    names = ", ".join(f"{number}/{numbers[-1]}" for number in islice((each for each in numbers if each not in there), _NAMED))
+    more = f" and {missing - _NAMED} more" if missing > _NAMED else ""
+    return f"shard{'s' if missing > 1 else ''} {names}{more} missing" if missing else ""
 
 
 def _compared(night: Night) -> str:
