@@ -37,6 +37,11 @@ def test_a_file_that_does_not_fit_its_type_has_no_values(tmp_path: Path) -> None
     assert read_value("2xf32=1 two") is None
 
 
+def test_a_value_that_would_fill_the_memory_is_not_read() -> None:
+    assert read_value("1000000x1000000xf32=1") is None
+    assert read_value(f"{'9' * 4000}xf32=1") is None
+
+
 def test_the_identity_is_the_content(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1234")
     (tmp_path / "b").write_bytes(b"1234")

@@ -27,6 +27,7 @@ from triage.report.printable import printable
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
+_MOST_DIGITS = 4  # of the size of a terminal
 _SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
 _GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}  # before or after the command
 
@@ -296,6 +297,9 @@ def main() -> None:
     except RuntimeError as error:
         os.write(2, f"triage: this machine starts no more threads ({error}); end other programs or raise its limit\n".encode())
         sys.exit(4)
+    for name in ("COLUMNS", "LINES"):  # rich makes lines as wide as they say
+        if len(os.environ.get(name, "")) > _MOST_DIGITS:
+            del os.environ[name]
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # searching every installed package for plugins slows each start
     words = sys.argv[1:]
     end = words.index("--") + 1 if "--" in words else len(words)

@@ -220,7 +220,7 @@ class Compiling:
     app: AppContext
     jobs: Annotated[
         int | None,
-        option("Compiles to run at once (default: one per core, as memory allows).", "--jobs", "-j", least=1),
+        option("Compiles to run at once (default: one per core, as memory allows).", "--jobs", "-j", least=1, most=1024),
     ] = None
     executor: Annotated[
         str | None,

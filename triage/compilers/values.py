@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ _SCALAR = ""  # the element type of a value that is not a tensor
 _BF16 = "bf16"
 _TENSOR = re.compile(r"tensor<(?P<shape>(?:[\d?]+x)*)(?P<element>[suif]+\d+|bf16)>\Z")
 _VTENSOR = re.compile(r"!torch\.vtensor<\[(?P<shape>[\d?,\s]*)\],\s*(?P<element>[suif]+\d+|bf16)>\Z")
+_MOST_ELEMENTS = 1 << 28  # of a value that is read here
 _MOST_WRITTEN = 16  # elements; more are written to a file
 _SEPARATOR = re.compile(r"[\s,\[\]]+")
 _TRUTH = {"true": "1", "false": "0"}
@@ -154,6 +156,8 @@ def read_value(text: str) -> Array | None:
         if match is None:
             return np.array(float(value.literal) if set(value.literal) & set(".eE") else int(value.literal))
         shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
+        if math.prod(shape) > _MOST_ELEMENTS:
+            return None
         element = match["element"].removeprefix("s")
         if element not in _ELEMENTS:
             return None

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations, product
+from math import prod
 from typing import Any, ClassVar
 
 from triage.compilers.base import kernel_of
@@ -97,9 +98,10 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
         own |= {f"{section}.{name}": value for name, value in getattr(kernel, section).items()}
     places = {key: _place(case, key, own) for key in axes}
     values = [[*([] if own[places[key]] is None else [str(own[places[key]])]), *texts] for key, texts in axes.items()]
-    choices = [dict(zip(axes, chosen, strict=True)) for chosen in product(*(dict.fromkeys(texts) for texts in values))]
-    if len(choices) > MAX_CASES:
-        raise BadInput(f"{len(choices)} combinations exceed the limit of {MAX_CASES}; vary fewer values")
+    different = [dict.fromkeys(texts) for texts in values]
+    if (count := prod(map(len, different))) > MAX_CASES:
+        raise BadInput(f"{count} combinations exceed the limit of {MAX_CASES}; vary fewer values")
+    choices = [dict(zip(axes, chosen, strict=True)) for chosen in product(*different)]
     cases = []
     for choice in choices:
         new: dict[str, dict[str, Any]] = {"args": {}, "target": {}, "options": {}, "constexprs": {}}
