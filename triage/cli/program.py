@@ -97,13 +97,16 @@ def allow_code(started: StartedRecipe, text: Path, *, run_code: bool) -> None:
     raise CodeNotAllowed(f"the program in {text} is Python, which runs when it is compiled; read it, then pass --run-code")
 
 
-def from_text(wanted: NewRecipe, source: Path, block: int | None = None, line: int | None = None) -> StartedRecipe:
+def from_text(
+    app: AppContext, wanted: NewRecipe, source: Path, block: int | None = None, line: int | None = None
+) -> StartedRecipe:
     """Start from a pasted text; `-` is stdin."""
     try:
         text = sys.stdin.read() if str(source) == "-" else source.read_text("utf-8", "replace")
     except OSError as error:
         raise BadInput(f"{source} cannot be read: {error.strerror}") from error
-    return StartedRecipe(wanted, *wanted.from_text(text, str(source), block, line))
+    with app.progress() as progress, progress.task(f"read {source}"):
+        return StartedRecipe(wanted, *wanted.from_text(text, str(source), block, line))
 
 
 def split_kernel(word: str) -> tuple[str, str | None]:
@@ -138,7 +141,7 @@ def recipe_for(
     if command:
         started = StartedRecipe(wanted, wanted.from_command(command))
     elif is_text:
-        started = from_text(wanted, Path(file))
+        started = from_text(app, wanted, Path(file))
         allow_code(started, Path(file), run_code=run_code)
     else:
         started = StartedRecipe(wanted, wanted.from_file(Path(file)))

@@ -184,7 +184,7 @@ def new(
     file, kernel = split_kernel(source) if source else (None, None)
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     if from_text:
-        started = read_text(wanted, from_text, block, line)
+        started = read_text(context, wanted, from_text, block, line)
         try:
             allow_code(started, from_text, run_code=run_code or not try_)
         except CodeNotAllowed as error:  # it is written, and runs when the user compiles the recipe

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from triage.model.progress import Progress, ProgressTask
 from triage.report.printable import printable
 
+_FIRST_LINE = 1.0  # seconds until a task that still runs is named in a log
 _LOG_INTERVAL = 10.0  # seconds between two lines of the same task in a log
 
 
@@ -106,8 +107,14 @@ class LogLines(Progress):
 class _LogTask(ProgressTask):
     def __init__(self, text: str, total: float | None) -> None:
         self._text, self._total, self._done = text, total, 0.0
-        self._next = time.monotonic() + _LOG_INTERVAL / 5
+        self._next = time.monotonic() + _FIRST_LINE
         self._lock = threading.Lock()
+        self._first = threading.Timer(_FIRST_LINE, self.advance, (0.0,))
+        self._first.daemon = True
+        self._first.start()
+
+    def finish(self) -> None:
+        self._first.cancel()
 
     def advance(self, amount: float = 1.0) -> None:
         with self._lock:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-from triage.classify import ClassifiedLog, ClassifiedLogs, classify_log, load_rules
+from triage.classify import ClassifiedLog, ClassifiedLogs, RuleSet, classify_log, load_rules
 from triage.cli.context import one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
@@ -27,6 +28,7 @@ from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NoProgramError
 from triage.execution.judge import Metric
+from triage.model.progress import Progress
 from triage.report.attribution import attribution_document
 from triage.report.document import plain_text
 from triage.report.formats import write_report
@@ -68,18 +70,19 @@ def why(
     except NoProgramError as error:
         if not path.is_file():  # standard input is read
             raise
-        failures = classify_log(path, load_rules([]))
+        with app.progress() as progress:
+            [log] = _classified(progress, [path], load_rules([]))
         words = ["PROGRAM", "--backend", chosen.program.backend or "BACKEND"]
         if isinstance(error, CodeNotAllowed):
             words = [str(path), "--run-code"]
         found = Explanation(
             str(path),
-            log=ClassifiedLog(str(path), failures),
+            log=log,
             reason=str(error),
             next=(shlex.join(["triage", "why", *words]), "triage why -- COMPILER PROGRAM FLAGS"),
         )
         write_report(output, found, why_document)
-        return Exit.FOUND if failures else Exit.OK
+        return Exit.FOUND if log.failures else Exit.OK
     case = one_case(cases, chosen.case) if chosen.case else cases[0]
     matrix = case.name.partition("[")[2].rstrip("]") or None
     options = {"--backend": chosen.program.backend, "--chip": chosen.program.chip, "--case": matrix}
@@ -123,24 +126,30 @@ def classify(
     - `iree-compile model.mlir -o model.vmfb 2>&1 | triage classify`
     """
     known = load_rules(rules or [])
-    found: list[ClassifiedLog] = []
     with app.progress() as progress:
-        size = sum(path.stat().st_size for path in logs or [] if path.is_file())
-        task = progress.task("read", total=size / _MIB or None)
-        done = 0  # bytes read of all logs
+        found = _classified(progress, logs or [Path("-")], known)
+    write_report(output, ClassifiedLogs(found), classify_document)
+    return Exit.FOUND if any(log.failures for log in found) else Exit.OK
 
-        def advance(total: int) -> None:
-            nonlocal done
-            task.advance((begin + total - done) / _MIB)
-            done = begin + total
 
-        for path in logs or [Path("-")]:
+def _classified(progress: Progress, logs: Sequence[Path], rules: RuleSet) -> list[ClassifiedLog]:
+    """Classify logs, and report how many MiB of them are read."""
+    found: list[ClassifiedLog] = []
+    size = sum(path.stat().st_size for path in logs if path.is_file())
+    done = 0  # bytes read of all logs
+
+    def advance(total: int) -> None:
+        nonlocal done
+        task.advance((begin + total - done) / _MIB)
+        done = begin + total
+
+    with progress.task("classify (MiB)", total=size / _MIB or None) as task:
+        for path in logs:
             begin, is_stdin = done, str(path) == "-"
             if is_stdin and sys.stdin.isatty():
                 print_stderr("reading a log from standard input; end it with Ctrl-D")
-            found.append(ClassifiedLog(str(path), classify_log(sys.stdin.buffer if is_stdin else path, known, advance)))
-    write_report(output, ClassifiedLogs(found), classify_document)
-    return Exit.FOUND if any(log.failures for log in found) else Exit.OK
+            found.append(ClassifiedLog(str(path), classify_log(sys.stdin.buffer if is_stdin else path, rules, advance)))
+    return found
 
 
 @command
