@@ -25,6 +25,9 @@ from tests.toolchains.hostile import (
     wheel,
 )
 from triage.cli.app import app
+from triage.execution.engine import open_engine
+from triage.execution.inputs import NoTask
+from triage.model.case import Artifact
 from triage.toolchains.home import Workspace
 from triage.toolchains.install import stored
 from triage.toolchains.web import Web
@@ -141,6 +144,16 @@ def test_a_slow_server_ends_with_exit_4(home: Path, server: HostileServer, monke
     server.answers = {"/simple": server.index(), "/wheel": http(wheel({}))}
     server.answers[path] = server.trickle(http(length=1 << 20))
     check_failure(call("toolchains", "install", "1.0.0"), server)
+
+
+def test_a_download_that_is_announced_as_too_long_is_not_begun(home: Path, tmp_path: Path) -> None:
+    with serve_hostile() as server:
+        server.answers = {"/weights": server.trickle(http(length=1 << 38))}
+        with open_engine(()) as engine, pytest.raises(NoTask) as refused:
+            engine.inputs.obtain([Artifact(tmp_path / "weights.irpa", f"{server.url}/weights")])
+    assert server.host in str(refused.value)
+    assert "MiB" in str(refused.value)
+    assert not list(tmp_path.glob("weights*"))
 
 
 def test_no_other_host_gets_the_token(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import as_completed
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,22 +12,24 @@ import typer
 
 from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, argument, option
+from triage.cli.options import FormatOption, argument, flag, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
+from triage.execution.files import KEPT, KeptEntry, kept_entries, prune_kept
 from triage.execution.machine import Grade, checkup
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import as_json
 from triage.model.revision import Toolchain
 from triage.recipes.values import parse_size
-from triage.report.document import Facts, Paragraph, Span, Style, Table
+from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
 from triage.report.formats import write_answer
-from triage.toolchains.install import BUILDERS, stored
+from triage.toolchains.home import open_home
+from triage.toolchains.install import BUILDERS, StoredToolchain, stored, sweep
 from triage.toolchains.install import prune as prune_home
 from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune compilers.")
-_GIB = 1 << 30
+_GIB, _MIB = 1 << 30, 1 << 20
 _INSTALLS = 4  # at once
 _STYLES: dict[Grade, Style] = {Grade.GOOD: "good", Grade.WEAK: "warning", Grade.BROKEN: "bad"}
 
@@ -125,29 +128,47 @@ def info(
 @app.command()
 @command
 def prune(
-    context: AppContext,
-    keep: Annotated[str, option("Size to keep, such as 8GiB; 0 removes every toolchain that is not in use.")] = "8GiB",
+    keep: Annotated[
+        str, option("Size of toolchains to keep, and of other files, such as 8GiB; 0 removes all that is not in use.")
+    ] = "8GiB",
+    dry_run: Annotated[bool, flag("Print what would be removed, and remove nothing.", "--dry-run")] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay.
 
-    The folders in which compilers of commits are built, with their private clones, are removed likewise.
+    The folders in which compilers of commits are built, with their private clones, are removed likewise. So are files that
+    are made again when they are needed, such as downloads, inputs and results: first those that were not used for 90 days.
+    They stay while another command runs.
     """
     try:
         limit = parse_size(keep) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
-    with open_runner(context) as runner:
-        home = runner.registry.home
-        removed = {_name(toolchain.folder, home): toolchain for toolchain in prune_home(home, limit)}
-        left = sum(entry.bytes for entry in (*stored(home), *stored(home, BUILDERS)))
-    lines = []
+    home = open_home()
+    sweep(home)
+    toolchains, kept = [*stored(home), *stored(home, BUILDERS)], kept_entries(home)
+    removed = {_name(toolchain.folder, home): toolchain for toolchain in prune_home(home, limit, dry_run=dry_run)}
+    gone: list[KeptEntry] = []
+    try:
+        gone = prune_kept(home, limit, dry_run=dry_run)
+    except BlockingIOError:
+        print_stderr(f"another command uses {home}; its downloads, inputs and other files stay")
+    lines: list[Block] = []
     for name, toolchain in removed.items():
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        lines.append(Paragraph(f"removed {name}  {toolchain.bytes >> 20} MiB, last used {used}"))
-    lines.append(Paragraph(f"{left / _GIB:.1f} GiB left"))
-    write_answer(output, {"removed": list(removed), "bytes_left": left}, lines)
+        lines.append(Paragraph(f"{'would remove' if dry_run else 'removed'} {name}, last used {used}"))
+    sizes = {"toolchains": _sizes(toolchains, removed.values())}
+    for kind in KEPT:
+        sizes[kind] = _sizes([one for one in kept if one.kind == kind], [one for one in gone if one.kind == kind])
+    rows = [(kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB") for kind, size in sizes.items()]
+    lines.append(Table(["", "size", "would go" if dry_run else "removed"], rows))
+    left = sizes["toolchains"]["bytes"] - sizes["toolchains"]["removed"]
+    write_answer(output, {"removed": list(removed), "bytes_left": left, "sizes": sizes}, lines)
     return Exit.OK
+
+
+def _sizes(entries: Iterable[StoredToolchain | KeptEntry], removed: Iterable[StoredToolchain | KeptEntry]) -> dict[str, int]:
+    return {"bytes": sum(entry.bytes for entry in entries), "removed": sum(entry.bytes for entry in removed)}
 
 
 @command

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import fcntl
 import os
 import shlex
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import Families, onnx_family
 from triage.execution.cache import ResultCache
-from triage.execution.files import Scratch
+from triage.execution.files import KEPT_LOCK, Scratch
 from triage.execution.inputs import Inputs, OnnxImporters
 from triage.execution.judge import MetricThreshold
 from triage.execution.plan import Planner, without_task
@@ -30,7 +31,7 @@ from triage.model.execution import Execution
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Probe, Untestable
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
-from triage.toolchains.home import Workspace, open_home
+from triage.toolchains.home import Workspace, lock_file, open_home
 from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
@@ -38,7 +39,7 @@ _RESOURCES = "resource metrics 1"  # increase the number when the IR is read in 
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
 _QUEUED = 256  # jobs that are sent to a cluster at once
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
-_LARGEST_DOWNLOAD = 1 << 38  # bytes of a file of weights
+_LARGEST_DOWNLOAD = 32 << 30  # bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
 
 RunJudge = Callable[[Probe, ToolchainRef], Probe]
 """Judges the program that a compile wrote, which is run anew for each probe."""
@@ -321,8 +322,10 @@ def open_engine(
         from triage.execution.shared_cache import SharedCache  # slow to import, and rarely needed
 
         store = SharedCache(shared, warn, stop)
-    cache = ResultCache(home / "evidence.db", warn, shared=store, fresh=fresh, trusted=trusted)
+    cache, in_use = ResultCache(home / "evidence.db", warn, shared=store, fresh=fresh, trusted=trusted), ExitStack()
     try:
+        with suppress(OSError):  # a file system without locks, or a home that cannot be written
+            in_use.enter_context(lock_file(home / KEPT_LOCK, fcntl.LOCK_SH, stop))
         registry, onnx = ToolchainRegistry(home, families, progress, stop), onnx_family()
         assert onnx.onnx_importer
         roots, packages = partial(registry.python_roots, onnx.name), partial(provide_onnx, registry.workspace)
@@ -335,6 +338,7 @@ def open_engine(
         raise
     finally:
         cache.close()
+        in_use.close()
 
 
 def _download(workspace: Workspace, url: str, target: Path) -> None:

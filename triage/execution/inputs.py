@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import Record, ResultCache
 from triage.execution.containment import settings
-from triage.execution.files import KeptFiles, Prepared
+from triage.execution.files import KeptFiles, Prepared, note_use
 from triage.execution.judge import judge_import, machine_problem, rules_of
 from triage.execution.mlir_tools import AnsweringProcess, toolchain_python
 from triage.execution.process import run
@@ -151,6 +151,8 @@ class Inputs:
         for artifact in artifacts:
             if not artifact.path.is_file():  # its digest, which takes long, is not verified
                 self._kept.get(artifact.path, partial(self._obtained, artifact))
+            elif isinstance(artifact.source, str):
+                note_use(artifact.path)
 
     def _obtained(self, artifact: Artifact, scratch: Path) -> Path:
         target, source = scratch / artifact.path.name, artifact.source

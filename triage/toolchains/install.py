@@ -182,7 +182,7 @@ def stored(home: Path, pattern: str = _TOOLCHAINS) -> list[StoredToolchain]:
     return sorted(entries, key=lambda entry: (entry.used, entry.folder))
 
 
-def prune(home: Path, keep: int) -> list[StoredToolchain]:
+def prune(home: Path, keep: int, *, dry_run: bool = False) -> list[StoredToolchain]:
     """Remove the least recently used toolchains and builders until at most `keep` bytes are left, and return them.
 
     Damaged ones go first, those in use stay.
@@ -193,17 +193,19 @@ def prune(home: Path, keep: int) -> list[StoredToolchain]:
     for entry in entries:
         if entry.intact and total <= keep:
             break
-        if _remove(entry.folder):
+        if _remove(entry.folder, dry_run=dry_run):
             removed.append(entry)
             total -= entry.bytes
     return removed
 
 
-def _remove(folder: Path) -> bool:
-    """Remove a folder; return whether it was there and nobody uses it."""
+def _remove(folder: Path, *, dry_run: bool) -> bool:
+    """Remove a folder, unless `dry_run`; return whether it was there and nobody uses it."""
     lock, doomed = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("lock", "doomed"))
     try:
         with disk_errors(f"remove {folder}"), _locked_now(lock), _locked_now(folder / USE):
+            if dry_run:
+                return True
             remove_tree(doomed)
             folder.rename(doomed)  # gone at once for every other process
     except (BlockingIOError, FileNotFoundError):  # another process uses it, or has removed it

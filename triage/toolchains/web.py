@@ -97,6 +97,8 @@ class Web:
                 raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {response.status_code} {response.reason}")
             length = response.headers.get("Content-Length", "")
             total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
+            if total and total > largest / _MIB:
+                raise EnvironmentFailure(f"{name} at {host_of(url)} has {total:.0f} MiB, more than {largest / _MIB:.0f}")
             with (
                 self.workspace.progress.task(f"download {name} (MiB)", total=total) as task,
                 disk_errors(f"download {name}"),

@@ -1,0 +1,122 @@
+"""`triage toolchains prune` bounds what the home keeps, by age and size, and takes nothing from a command that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import Triage
+from tests.fake_releases import install
+from triage.execution.files import KEPT
+
+MIB = 1 << 20
+DAY = 86400.0
+
+
+def keep(home: Path, name: str, age: float, size: int = MIB) -> Path:
+    """Put a kept file of this size with its checksum into the home, or a folder with one; `age` in days."""
+    path = home / name
+    files = [path, path.with_suffix(".sha256")] if path.suffix else [path / "best.mlir", path / "settings.json"]
+    for file, length in zip(files, (size, 10), strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * length)
+    then = time.time() - age * DAY
+    for each in (*files, *([] if path.suffix else [path])):
+        os.utime(each, (then, then))
+    return path
+
+
+def prune(triage: Triage, *words: str) -> dict[str, Any]:
+    done = triage("toolchains", "prune", *words, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_what_nobody_used_for_a_quarter_goes(triage: Triage, home: Path) -> None:
+    old = [keep(home, f"{kind}/{'a' if kind in ('downloads', 'reductions') else 'a.mlir'}", 91) for kind in KEPT]
+    new = [keep(home, f"{kind}/{'b' if kind in ('downloads', 'reductions') else 'b.mlir'}", 89) for kind in KEPT]
+    planned = prune(triage, "--dry-run")
+    assert all(path.exists() for path in (*old, *new))
+    assert planned == prune(triage)
+    assert [path.exists() for path in (*old, *new)] == [False] * len(old) + [True] * len(new)
+    assert {kind: size["removed"] // MIB for kind, size in planned["sizes"].items()} == {"toolchains": 0} | dict.fromkeys(
+        KEPT, 1
+    )
+    assert not list((home / "inputs").glob("a*")), "its checksum goes with it"
+    assert all(
+        size["bytes"] // MIB == 1 and not size["removed"] for kind, size in prune(triage)["sizes"].items() if kind in KEPT
+    )
+
+
+def test_the_least_recently_used_go_until_the_rest_fits_and_reductions_last(triage: Triage, home: Path) -> None:
+    paths = [
+        keep(home, name, age)
+        for name, age in (
+            ("reductions/a", 9),
+            ("inputs/a.mlir", 3),
+            ("downloads/b", 4),
+            ("results/c.npy", 2),
+            ("inputs/d.mlir", 1),
+        )
+    ]
+    assert prune(triage, "--keep", "4300kB")["sizes"]["downloads"]["removed"] > MIB
+    assert [path.exists() for path in paths] == [True, True, False, True, True]
+    prune(triage, "--keep", "2200kB")
+    assert [path.exists() for path in paths] == [True, False, False, False, True]
+    prune(triage, "--keep", "0")
+    assert not any(path.exists() for path in paths)
+
+
+def test_what_a_killed_command_left_goes(triage: Triage, home: Path) -> None:
+    keep(home, "inputs/a.mlir", 1)
+    (home / "inputs" / ".making-x").mkdir()
+    (home / "inputs" / ".making-x" / "made.mlir").write_bytes(b"x" * MIB)
+    prune(triage)
+    assert sorted(path.name for path in (home / "inputs").iterdir()) == ["a.mlir", "a.sha256"]
+
+
+def test_a_command_that_runs_keeps_its_files(triage: Triage, home: Path, tmp_path: Path) -> None:
+    """A generated input that a hanging compiler reads stays; it is made again after it was pruned."""
+    built, folder = install(tmp_path / "built", 5), tmp_path / "recipes"
+    folder.mkdir()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (folder / "generator.py").write_text(
+        f"import os\nprint('// ' + ('hangs {pipe}' if os.path.exists({str(pipe)!r}) else 'fine'))\n"
+    )
+    recipe = folder / "case.yaml"
+    recipe.write_text("name: case\ninput: generator.py\ntarget: {backend: llvm-cpu}\n")
+    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(recipe), "-t", f"path:{built}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with pipe.open("rb"):  # the compiler runs
+            done = triage("toolchains", "prune", "--keep", "0", "--format", "json")
+        assert (done.returncode, json.loads(done.stdout)["sizes"]["inputs"]["removed"]) == (0, 0)
+        assert done.stderr, "it says why"
+        assert list((home / "inputs").glob("*.mlir"))
+        process.terminate()
+        process.communicate(timeout=30)
+    pipe.unlink()
+    assert prune(triage, "--keep", "0")["sizes"]["inputs"]["removed"] > 0
+    assert not list((home / "inputs").iterdir())
+    assert triage("run", recipe, "-t", f"path:{built}").returncode == 0
+    assert list((home / "inputs").glob("*.mlir"))
+
+
+def test_a_use_counts(triage: Triage, home: Path, tmp_path: Path) -> None:
+    built, recipe = install(tmp_path / "built", 5), tmp_path / "case.yaml"
+    (tmp_path / "generator.py").write_text("print('// fine')\n")
+    recipe.write_text("name: case\ninput: generator.py\ntarget: {backend: llvm-cpu}\n")
+    assert triage("run", recipe, "-t", f"path:{built}").returncode == 0
+    [made] = (home / "inputs").glob("*.mlir")
+    for path in (home / "inputs").iterdir():
+        os.utime(path, (time.time() - 80 * DAY,) * 2)
+    other = keep(home, "inputs/other.mlir", 40)
+    assert triage("run", recipe, "-t", f"path:{built}").returncode == 0
+    prune(triage, "--keep", "1MiB")
+    assert (made.exists(), other.exists()) == (True, False)
