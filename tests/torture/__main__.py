@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from tests.torture.attacks import (
@@ -20,7 +21,7 @@ from tests.torture.attacks import (
 )
 
 # Share of all kills for each command.
-_SHARES = {"run": 0.25, "nightly": 0.3, "bisect": 0.2, "reduce": 0.25}
+_SHARES = {"run": 0.2, "nightly": 0.2, "bisect": 0.15, "reduce": 0.15, "why": 0.1, "install": 0.1, "site": 0.1}
 
 
 def main() -> int:
@@ -39,10 +40,7 @@ def main() -> int:
         counts = {name: max(1, round(share * options.kills)) for name, share in _SHARES.items()}
         few = max(1, options.kills // 20)
         attacks = {
-            "run": lambda: kills(place, place.run, counts["run"], deadline),
-            "nightly": lambda: kills(place, place.nightly, counts["nightly"], deadline),
-            "bisect": lambda: kills(place, place.bisect, counts["bisect"], deadline),
-            "reduce": lambda: kills(place, place.reduce, counts["reduce"], deadline),
+            **{name: partial(kills, place, getattr(place, name), counts[name], deadline) for name in _SHARES},
             "disk": lambda: full_disk(place, few),
             "read-only": lambda: read_only_home(place, few),
             "damage": lambda: damaged_files(place, 3 * few),

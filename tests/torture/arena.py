@@ -50,13 +50,17 @@ _LEFTOVERS = (".staging", ".doomed", ".tmp", "tmp_pack", "tmp_obj", ".taking-", 
 
 @dataclass(frozen=True)
 class Job:
-    """A command to attack. codes: its right exit codes; jobs: compiles at once; reads: what is compared of its answer."""
+    """A command to attack. codes: its right exit codes; jobs: compiles at once; reads: what is compared of its answer.
+
+    after: commands that run undisturbed before it.
+    """
 
     name: str
     words: tuple[str, ...]
     codes: tuple[int, ...] = (0, 1)
     jobs: int = 1
     reads: Callable[[Any], Any] = lambda answer: answer
+    after: tuple[Job, ...] = ()
 
 
 @dataclass
@@ -181,6 +185,8 @@ class Undisturbed:
 
 
 def undisturbed(arena: Arena, job: Job) -> Undisturbed:
+    for earlier in job.after:
+        arena.run(earlier)
     before, begun = arena.starts(), time.monotonic()
     answer = arena.run(job)
     records = arena.records()
@@ -192,6 +198,8 @@ def undisturbed(arena: Arena, job: Job) -> Undisturbed:
 
 def killed_round(arena: Arena, job: Job, model: Undisturbed, random: Random, most: int) -> int:
     """Kill a command at random moments until it comes to its end, at most `most` times; check it. Return the kills."""
+    for earlier in job.after:
+        arena.run(earlier)
     kills, known, before = 0, set(arena.records()), arena.starts()
     while True:
         running = arena.start(job.words)

@@ -69,6 +69,25 @@ class Field:
         words = ("reduce", f"{self.cases}/breaks.yaml", "-t", "1.6.0", "--good", "1.1.0", "--jobs", "1", "--resume")
         return Job("reduce", (*words, "--out", "reproducers", "--format", "json"))
 
+    @property
+    def why(self) -> Job:
+        words = ("why", f"{self.cases}/breaks.yaml", "--budget", "1h", "--format", "json")
+        return Job("why", words, codes=(1,), jobs=2)
+
+    @property
+    def install(self) -> Job:
+        words = ("toolchains", "install", *self.releases.versions[:4], "--format", "json")
+        names = ("name", "version", "identity", "revision")
+        return Job(
+            "install", words, jobs=4, reads=lambda answer: [[one[name] for name in names] for one in answer["toolchains"]]
+        )
+
+    @property
+    def site(self) -> Job:
+        names = ("nights", "cases", "failures", "files")
+        words = ("site", "--out", "public", "--format", "json")
+        return Job("site", words, after=(self.nightly,), reads=lambda answer: {name: answer[name] for name in names})
+
     @cached_property
     def night(self) -> Undisturbed:
         """The nightly when nothing disturbs it."""
@@ -132,7 +151,7 @@ def full_disk(field: Field, count: int) -> Row:
 def read_only_home(field: Field, count: int) -> Row:
     """Run every command on a home that cannot be written: exit 4 and no traceback."""
     times, checks, findings = 0, 0, list[str]()
-    for job in (field.run, field.nightly, field.bisect, field.reduce)[:count]:
+    for job in (field.run, field.nightly, field.bisect, field.reduce, field.why, field.install, field.site)[:count]:
         arena = field.arena("read-only")
         undisturbed(arena, job) if times % 2 else None  # with and without evidence
         mount = f"mount --bind {arena.home} {arena.home} && mount -o remount,bind,ro {arena.home} || exit 77"

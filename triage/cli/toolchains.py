@@ -91,8 +91,8 @@ def install(
                     answers[waiting[done]] = done.result()
                 except EnvironmentFailure as error:
                     answers[waiting[done]] = error
-    prefix = {ref: "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:" for ref in answers}
-    named = {prefix[ref] + ref.revision.name: answer for ref, answer in answers.items()}
+    prefix = {ref: "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:" for ref in refs}
+    named = {prefix[ref] + ref.revision.name: answers[ref] for ref in refs}
     ready = {name: answer for name, answer in named.items() if isinstance(answer, Toolchain)}
     failures = {name: str(answer) for name, answer in named.items() if name not in ready}
     rows = [(name, str(toolchain.root)) for name, toolchain in ready.items()]
