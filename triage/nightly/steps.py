@@ -18,7 +18,7 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
-from triage.model.outcome import Compiled, Failed, Failure, Outcome
+from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome
 from triage.nightly.origin import ToolchainPair
 from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, StepResult
 from triage.nightly.run import NightRun
@@ -254,7 +254,7 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     )
     result = reduce_case(setting.run.runner, request)
     if result.reason is not None:
-        raise NoResult(result.reason)
+        raise NoResult(result.reason, "left" if result.cause is Cause.ENVIRONMENT else "failed")
     reproducer = reproducer_of(setting.run.runner, result, setting.run.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
     unneeded = [flag.text for flag in cluster.case.flags if flag not in result.small.flags]

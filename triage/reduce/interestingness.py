@@ -16,7 +16,7 @@ from triage.classify.findings import dispatch_kind
 from triage.execution.engine import Engine
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
-from triage.model.outcome import Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
@@ -38,6 +38,8 @@ class Oracle:
     cached: int = 0
     seconds: float = 0.0
     """Summed over the compiles."""
+    problem: str = ""
+    """Why the machine could not try the last candidate that it could not try, such as a full disk."""
     _operation: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -91,6 +93,8 @@ class Oracle:
             here, naming = not self.baseline.is_portable, self.baseline.naming
             probe = self.engine.trial(case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here)
         self._count(probe)
+        if isinstance(probe.outcome, Untestable) and probe.outcome.cause is Cause.ENVIRONMENT:
+            self.problem = probe.outcome.reason
         return probe
 
     @contextmanager

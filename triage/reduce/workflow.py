@@ -17,7 +17,7 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.outcome import Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, baseline
 from triage.reduce.engine import Frontend, Pass, reduce, run_pass
@@ -126,7 +126,8 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
             notes = (*start.notes, *([note] if note else []), *oracle.notes)
             seconds = round(time.monotonic() - started, 2)
             return replace(found, notes=notes, seconds=seconds) if found.reason is None else found
-        return Reduction(request.case, next(iter(refusals), _UNREADABLE), probes=start.probes)
+        cause = Cause.ENVIRONMENT if oracle.problem else None
+        return Reduction(request.case, oracle.problem or next(iter(refusals), _UNREADABLE), cause, start.probes)
 
 
 def references_for(runner: Engine, request: ReductionRequest, good: Toolchain | None) -> list[Reference]:
@@ -227,6 +228,8 @@ def _finished(
             forms.append((untested, content, tuple(probes[name] for name in refs), outcome.failure))
             if not untested:
                 break
+    if not forms and isinstance(outcome, Untestable):
+        return Reduction(asked, outcome.reason, outcome.cause, start.probes)
     if not forms:
         why = "the reduced program does not fail in the same way when it is probed in full"
         return Reduction(asked, why, probes=start.probes)
