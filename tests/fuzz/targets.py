@@ -27,6 +27,7 @@ from tests.reduce.made import CASE
 from triage.classify import packaged_rules, scan
 from triage.classify.rules_file import check_rules
 from triage.cli.interactive_bisect import read_journal
+from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import recipe_families
 from triage.execution.cache import Record, ResultCache, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
@@ -83,6 +84,13 @@ def log(data: bytes, folder: Path) -> None:
     assert (whole.failures, whole.remarks) == (cut.failures, cut.remarks)
 
 
+def text(data: bytes, folder: Path) -> None:
+    """A recipe that starts from a pasted text has a program."""
+    wanted = NewRecipe(folder / "made.yaml", None, "llvm-cpu", None, None)
+    start, _ = wanted.from_text(data.decode("utf-8", "replace"), "issue.md", None, None)
+    assert start.copied or start.input
+
+
 def mlir(data: bytes, folder: Path) -> None:
     """A module that is printed and parsed again is the same."""
     dump = DumpReader(WORDS, lambda _: None)
@@ -103,13 +111,13 @@ def onnx_model(data: bytes, folder: Path) -> None:
 
 
 def evidence(data: bytes, folder: Path) -> None:
-    """What is read as a record can be kept and found."""
+    """What is read as a record of this machine can be kept and found."""
     with closing(ResultCache(folder / "evidence.db")) as store:
         for line in data.decode("utf-8", "replace").splitlines():
             with suppress(ValueError):
                 read = parse_record(line)
                 store.add(read)
-                assert store.find(read.key)
+                assert store.find(read.key) or read.origin
                 store.last_peak_mb(read.case_name)
 
 
@@ -223,11 +231,21 @@ def program(data: bytes, folder: Path) -> None:
     assert "\n" not in operator
 
 
+def _texts() -> list[bytes]:
+    commands = (ROOT / "tests/compilers/pasted_commands.txt").read_text().split("\n====\n")
+    program = "```mlir\nfunc.func @f(%a: tensor<8xf32>) {\n  return\n}\n```\n"
+    kernel = next(text for text in _files("recipes/kernels/*.py") if b"@triton.jit" in text).decode()
+    llvm = "```llvm\ndefine void @f() {\n  ret void\n}\n```\n```\nopt -passes=licm a.ll -S\n```\n"
+    texts = [*(f"<details>\n\n{program}\n{command}\n</details>" for command in commands), f"> ```python\n{kernel}\n```\n", llvm]
+    return [text.encode() for text in texts]
+
+
 TARGETS: Mapping[str, Target] = {
     "recipes": Target(lambda: _files("recipes/*.yaml"), recipe),
     "projects": Target(lambda: _files("triage/projects/*.yaml"), project),
     "rules": Target(lambda: [*_files("triage/classify/rules/*.yaml"), *_files("recipes/models/*.rules")], rules),
     "logs": Target(_logs, log),
+    "texts": Target(_texts, text),
     "mlir": Target(_modules, mlir),
     "programs": Target(lambda: _files("recipes/models/*.mlir"), program),
     "onnx": Target(_models, onnx_model),

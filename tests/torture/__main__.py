@@ -42,7 +42,7 @@ def main() -> int:
         attacks = {
             **{name: partial(kills, place, getattr(place, name), counts[name], deadline) for name in _SHARES},
             "disk": lambda: full_disk(place, few),
-            "read-only": lambda: read_only_home(place, few),
+            "read-only": lambda: read_only_home(place),
             "damage": lambda: damaged_files(place, 3 * few),
         }
         for name, attack in attacks.items():

@@ -17,6 +17,7 @@ OPERATION = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([^"]+)"\(')
 _ALIAS = re.compile(r"([#!][\w$.-]+) = (.*)")
 _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d{1,9}))?")
 _LABEL = re.compile(r"\^[\w$.-]+(?=[(:])")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _BLANK = re.compile(r"(?:\s|//.*)*")
 _POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
@@ -177,7 +178,7 @@ class _Parser:
         self.located += [(operation, location)] if location else []
 
     def _define(self, name: str, kind: str) -> Value:
-        if not kind:
+        if not kind or "\n" in kind or '"' in _STRING.sub("", kind):
             raise ValueError(f"expected the type of {name}")
         value = self.undefined.pop(name, None) or Value(kind)
         value.type = kind

@@ -6,6 +6,7 @@ A scalar keeps its text in the file: `1.10` does not become 1.1, nor `no` False.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -188,8 +189,9 @@ def _compose(path: str, text: str, empty: str) -> yaml.Node:
         _check_depth(path, text, LOADER)
         root = yaml.compose(text, Loader=LOADER)
     except yaml.YAMLError as error:
-        if "nesting depth" in str(error):  # libyaml stops at 1,000 levels before it returns the first one
-            _check_depth(path, text, yaml.SafeLoader)
+        with suppress(yaml.YAMLError):  # it is no YAML before it is nested deeply
+            if "nesting depth" in str(error):  # libyaml stops at 1,000 levels before it returns the first one
+                _check_depth(path, text, yaml.SafeLoader)
         raise BadFiles([_syntax_problem(path, text, error)]) from error
     if root is None or root.tag == f"{_PREFIX}null":
         raise BadFiles([Problem(path, None, None, f"the file is empty; {empty}.")])
